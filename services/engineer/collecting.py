@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,7 @@ from services.engineer.results import (
 )
 from shared.errors import ActionError
 from shared.projects.reading.test_commands import TestCommand
+from shared.projects.reading.test_environments import find_plugins
 from shared.projects.toolchains import PACKAGES, format_package
 from shared.sandbox import CommandResult
 from shared.sandbox.confined import ConfinedFolder
@@ -52,15 +54,14 @@ CRASHED = re.compile(
 CONSOLE = "console text"
 
 
-class Runner(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of test runner.
+class Runner(NamedTuple):
+    """A kind of test runner: the ``ecosystem`` of the environment that its tests need (as in Preparation).
 
-    ``parsers`` read what it prints; the first that finds results counts. ``ecosystem`` is that of the
-    environment its tests need (as in Preparation).
+    ``parsers`` read what it prints; the first that finds results counts.
     """
 
+    ecosystem: str
     parsers: tuple[Callable[[str, Path], Results | None], ...]
-    ecosystem: str = ""
 
 
 JAVASCRIPT = (
@@ -71,21 +72,19 @@ JAVASCRIPT = (
     console.parse_ava,
 )
 PYTHON = (console.parse_unittest, console.parse_pytest)
+COMPILED = (console.parse_cargo, console.parse_go, console.parse_ctest)
+JAVA = (console.parse_maven, console.parse_gradle)
 RUNNERS = {
-    "pytest": Runner(parsers=(console.parse_pytest,), ecosystem="python"),
-    "unittest": Runner(parsers=(console.parse_unittest,), ecosystem="python"),
-    "django": Runner(parsers=PYTHON, ecosystem="python"),
-    "node": Runner(parsers=(*JAVASCRIPT, console.parse_plain), ecosystem="javascript"),
-    "cargo": Runner(parsers=(console.parse_cargo,), ecosystem="rust"),
-    "go": Runner(parsers=(console.parse_go,), ecosystem="go"),
-    "ctest": Runner(parsers=(console.parse_ctest,), ecosystem="c"),
-    "java": Runner(parsers=(console.parse_maven, console.parse_gradle), ecosystem="java"),
-    "any": Runner(  # make, a script and the like: what they start in turn is not known
-        parsers=(
-            *(console.parse_cargo, console.parse_go, console.parse_ctest, console.parse_maven),
-            *(console.parse_gradle, *JAVASCRIPT, *PYTHON, console.parse_plain),
-        )
-    ),
+    "pytest": Runner("python", (console.parse_pytest,)),
+    "unittest": Runner("python", (console.parse_unittest,)),
+    "django": Runner("python", PYTHON),
+    "node": Runner("javascript", (*JAVASCRIPT, console.parse_plain)),
+    "cargo": Runner("rust", (console.parse_cargo,)),
+    "go": Runner("go", (console.parse_go,)),
+    "ctest": Runner("c", (console.parse_ctest,)),
+    "java": Runner("java", JAVA),
+    # make, a script and the like: what they start in turn is not known
+    "any": Runner("", (*COMPILED, *JAVA, *JAVASCRIPT, *PYTHON, console.parse_plain)),
 }
 
 
@@ -204,9 +203,8 @@ def _read_jest(path: Path, root: Path) -> Results | None:
             counts.append((case.status, 1))
             if case.status == "failed":
                 said = "\n".join(case.failure_messages)
-                failures.append(
-                    failure(f"{place} › {case.full_name}", _first(said), script_place(said, root) or place)
-                )
+                name = f"{place} › {case.full_name}"
+                failures.append(failure(name, _first(said), script_place(said, root) or place))
     cut = UNPROVED if report.was_interrupted else ""
     return tally(counts, failures, cut) if counts else None
 
@@ -220,24 +218,6 @@ def strip_output(output: str) -> str:
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r\n", "\n")
     return "\n".join(line[:LONGEST_LINE] for line in plain.split("\n"))
 
-
-PLUGINS = {
-    "--cov": "pytest-cov",
-    "--no-cov": "pytest-cov",
-    "-n": "pytest-xdist",
-    "--numprocesses": "pytest-xdist",
-    "--dist": "pytest-xdist",
-    "--timeout": "pytest-timeout",
-    "--asyncio": "pytest-asyncio",
-    "--benchmark": "pytest-benchmark",
-    "--reruns": "pytest-rerunfailures",
-    "--mypy": "pytest-mypy",
-    "--ds": "pytest-django",
-    "--random-order": "pytest-random-order",
-    "--html": "pytest-html",
-    "--snapshot": "syrupy",
-}
-"""The plugin that brings an option, by the option's start."""
 
 NOT_FOUND = (
     r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
@@ -253,7 +233,7 @@ UNFETCHED = (
     r"|could not transfer artifact|failed to get .+ as a"
     r" dependency).*)$"
 )
-MISSING_MODULE = r"^(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"
+MISSING_MODULE = r"(?:^|: )(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"
 NO_TESTS = "The command found no tests to run"
 NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
 
@@ -269,7 +249,10 @@ def diagnose(
 ) -> Diagnosis:
     """What kept the tests from being run or counted, and what to do."""
     if result.timed_out:
-        return _format_timeout(result, results, hung), "Give a larger test_timeout, or see what it waits for"
+        where = f" in {hung[0]}" if hung else f" after the line: {_last_words(result.output)}"
+        done = f"{results.passed} had passed" if results else "the output does not tell how many had passed"
+        stopped = f"The tests were stopped after {result.seconds:.0f} seconds{where}; until then {done}"
+        return stopped, "Give a larger test_timeout, or see what it waits for"
     if result.problem:
         return f"The tests were stopped, because {result.problem}", ""
     if result.exit_code and (missing := _find_missing(command, result, results, root)):
@@ -284,12 +267,6 @@ def diagnose(
     if results.passed or results.skipped:
         return (f"No test failed, but {_format_end(result)}" if result.exit_code else ""), ""
     return (NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)), ""
-
-
-def _format_timeout(result: CommandResult, results: Results | None, hung: tuple[str, ...]) -> str:
-    where = f" in {hung[0]}" if hung else f" after the line: {_last_words(result.output)}"
-    done = f"{results.passed} had passed" if results else "the output does not tell how many had passed"
-    return f"The tests were stopped after {result.seconds:.0f} seconds{where}; until then {done}"
 
 
 def _format_uncounted(result: CommandResult) -> str:
@@ -341,15 +318,16 @@ def _find_missing(
 
 
 def _find_missing_python(result: CommandResult, root: Path) -> Diagnosis | None:
-    if options := re.search(r"error: unrecognized arguments: (.+)", result.output):
-        plugins = {
-            name for word in options[1].split() for start, name in PLUGINS.items() if word.startswith(start)
-        }
-        if plugins:
-            names = " ".join(sorted(plugins))
-            return f"The project's pytest options {options[1]} need {names}", _format_install(names)
-    found = re.findall(r"(?:^|: )" + MISSING_MODULE.removeprefix("^"), result.output, re.MULTILINE)
-    modules = sorted({name.partition(".")[0] for name in found if not _is_own(name.partition(".")[0], root)})
+    options = re.search(r"error: unrecognized arguments: (.+)", result.output)
+    if options and (names := " ".join(sorted(find_plugins(options[1])))):
+        return f"The project's pytest options {options[1]} need {names}", _format_install(names)
+    missing = {name.partition(".")[0] for name in re.findall(MISSING_MODULE, result.output, re.MULTILINE)}
+    bases = (root, root / "src")
+    modules = sorted(
+        name
+        for name in missing
+        if not any((base / name).exists() or (base / f"{name}.py").exists() for base in bases)
+    )
     if not modules:
         return None
     names = " ".join(modules)
@@ -360,7 +338,3 @@ def _find_missing_python(result: CommandResult, root: Path) -> Diagnosis | None:
 def _format_install(names: str) -> str:
     install = shlex.join(["pip", "install", *names.split()])
     return f"Name it among the project's test dependencies, or: python3 -m venv .venv && .venv/bin/{install}"
-
-
-def _is_own(module: str, root: Path) -> bool:
-    return any((root / base / name).exists() for base in ("", "src") for name in (module, f"{module}.py"))

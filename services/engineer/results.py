@@ -1,4 +1,4 @@
-"""What a test run comes to, counts and failing tests: from reports of JUnit's form, reporters' events, and go."""
+"""What a test run comes to, counts and failing tests: from JUnit reports, events of reporters, and go."""
 
 import re
 from collections import Counter

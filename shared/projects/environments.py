@@ -20,7 +20,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,6 +34,8 @@ from shared.sandbox.visible_files import is_below, search_path
 LIMIT = 10 << 30  # The default of the most bytes that all environments and downloads may have together
 IN_USE = 3 * 3600.0
 """Seconds after its last use in which an environment is not removed: tests may be running with it."""
+STALE = 7 * 86_400.0
+"""Seconds after which an environment without a lock is made again: newer versions may be out."""
 FORMAT = "2"  # Part of every key; another one makes all environments again
 
 
@@ -43,10 +45,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     size: int = 0
     made: str = ""
-    tool: str = ""
     interpreter: str = ""
     notes: tuple[str, ...] = ()
-    details: dict[str, str] = {}
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +73,19 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return record
 
-    def is_older(self, seconds: float) -> bool:
-        """Whether it was made more than ``seconds`` ago."""
+    def reuse(self, root: Path, *, locked: bool = True) -> Record | None:
+        """The record, with what was kept put into ``root``; None if that is not what was kept.
+
+        Nor is an environment used again after STALE seconds that was not made from a lock.
+        """
+        record = self.read()
+        if record is None:
+            return None
         try:
-            return time.time() - self.folder.stat().st_mtime > seconds
+            is_stale = not locked and time.time() - self.folder.stat().st_mtime > STALE
         except OSError:
-            return True
+            is_stale = True
+        return record if not is_stale and restore_made(self.folder / "made", root, record.made) else None
 
     def begin(self) -> None:
         """Make the empty folders, whatever was left there."""
@@ -221,8 +228,12 @@ def restore_made(kept: Path, root: Path, expected: str) -> bool:
     files = list_files(kept)
     if digest(files) != expected:
         return False
-    for name in _outermost_modules(files):
-        # What a package manager makes is made by it alone: whatever was copied there would be mixed with it.
+    # What a package manager makes is made by it alone: whatever was copied there would be mixed with it.
+    parts = (name.split("/") for name in files)
+    modules = {
+        "/".join(each[: each.index("node_modules") + 1]) for each in parts if "node_modules" in each[:-1]
+    }
+    for name in modules:
         place = root / name
         if place.is_symlink():
             place.unlink()
@@ -230,15 +241,6 @@ def restore_made(kept: Path, root: Path, expected: str) -> bool:
             remove_tree(place)
     _link_all(kept, root, files)
     return True
-
-
-def _outermost_modules(files: Listing) -> Iterator[str]:
-    seen = set()
-    for name in files:
-        parts = name.split("/")
-        if "node_modules" in parts[:-1]:
-            seen.add("/".join(parts[: parts.index("node_modules") + 1]))
-    yield from seen
 
 
 def _link_all(source: Path, target: Path, files: Listing) -> None:
@@ -279,20 +281,28 @@ Note = Callable[[str], Awaitable[None]]
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run commands of the project in ``folder``: what ``run_command`` takes, beside the working copy.
+    """How to run commands of a project: what ``run_command`` takes, beside the working copy.
 
     ``env`` holds variables, the PATH included; ``path`` are the folders it begins with. ``python`` is the
     interpreter, empty except for Python. If ``preparation`` has a problem, commands of the project will fail.
     """
 
     preparation: Preparation
-    folder: str
-    ecosystem: str
     env: dict[str, str] = {}
     path: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     python: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The project's folder, relative to the repository."""
+        return self.preparation.folder
+
+    @property
+    def ecosystem(self) -> str:
+        """The project's ecosystem, as Preparation names it."""
+        return self.preparation.ecosystem
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,16 +337,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def slot(self, read: Iterable[str], parts: Iterable[str | bytes]) -> Slot:
         """The place of the environment made from the files ``read`` and ``parts`` on this kind of machine."""
-        machine = (platform.machine(), sys.platform, str(self.source), self.folder)
-        return open_slot(self.cache, self.source, self.folder, (*machine, *self._hash(read), *parts))
-
-    def _hash(self, names: Iterable[str]) -> Iterator[str | bytes]:
-        for name in names:
-            path = self.place / name
-            yield name
-            if path.is_file():
+        made_of: list[str | bytes] = [platform.machine(), sys.platform, str(self.source), self.folder]
+        for name in read:
+            made_of.append(name)
+            if (path := self.place / name).is_file():
                 with path.open("rb") as file:
-                    yield hashlib.file_digest(file, "sha256").digest()
+                    made_of.append(hashlib.file_digest(file, "sha256").digest())
+        return open_slot(self.cache, self.source, self.folder, (*made_of, *parts))
 
 
 def format_path(*folders: Path) -> str:
@@ -393,10 +400,6 @@ async def find_surroundings(
     )
     if mine or ecosystem not in ("python", ""):
         return joined
-    return await _with_python(joined, repo, root, folder)
-
-
-async def _with_python(joined: Surroundings, repo: Path, root: Path, folder: str) -> Surroundings:
     places = [repo / folder / name for name in (".venv", "venv", "env")] + [repo / ".venv", repo / "venv"]
     own = next((place for place in places if (place / "bin" / "python").exists()), None)
     found = str(own / "bin" / "python") if own else shutil.which("python3", path=format_path(*joined.path))
@@ -405,21 +408,16 @@ async def _with_python(joined: Surroundings, repo: Path, root: Path, folder: str
     # What is installed there may be a link to the project itself; the tests are to import its copy.
     places = [root / folder / "src", root / folder, root]
     paths = dict.fromkeys(str(path) for path in places if path.is_dir())
+    shown = [own] if own else []
+    probe = "import platform as p; print(p.python_implementation(), p.python_version())"
+    name = ""
+    with contextlib.suppress(ActionError):
+        answer = await run_command([found, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=shown)
+        name = answer.output.strip() if answer.exit_code == 0 else ""
     return msgspec.structs.replace(
         joined,
         path=(*joined.path, Path(found).parent),
         env={**joined.env, "PYTHONPATH": os.pathsep.join(paths)},
-        readable=(*joined.readable, *([own] if own else [])),
-        interpreter=await _name_python(found, own),
+        readable=(*joined.readable, *shown),
+        interpreter=name,
     )
-
-
-async def _name_python(python: str, own: Path | None) -> str:
-    probe = "import platform as p; print(p.python_implementation(), p.python_version())"
-    try:
-        answer = await run_command(
-            [python, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=[own] if own else []
-        )
-    except ActionError:
-        return ""
-    return answer.output.strip() if answer.exit_code == 0 else ""

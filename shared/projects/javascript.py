@@ -23,7 +23,6 @@ from shared.projects.environments import (
     list_files,
     measure,
     open_slot,
-    restore_made,
 )
 from shared.projects.reading.manifests import NODE_DEPENDENCIES
 from shared.projects.reading.node_scripts import Manager, choose_manager
@@ -87,21 +86,10 @@ async def _fetch(steps: Steps, manager: Manager) -> Program:
 
 
 async def _install_manager(steps: Steps, slot: Slot, wanted: str, manager: Manager) -> None:
-    from shared.projects.environments import Record, measure
-
     slot.begin()
     scripts = [] if manager.name == "bun" else ["--ignore-scripts"]  # bun's puts its binary in place
-    words = [
-        "npm",
-        "install",
-        "--no-save",
-        "--no-audit",
-        "--no-fund",
-        *scripts,
-        "--prefix",
-        str(slot.folder),
-        wanted,
-    ]
+    quiet = ("--no-save", "--no-audit", "--no-fund")
+    words = ["npm", "install", *quiet, *scripts, "--prefix", str(slot.folder), wanted]
     env = {"npm_config_cache": str(slot.folder / "cache"), "PATH": format_path()}
     try:
         await steps.run(words, cwd=slot.folder, writable=[slot.folder], env=env, doing=f"fetches {wanted}")
@@ -160,8 +148,6 @@ def _next(version: Version, count: int) -> Version:
     )
 
 
-STALE = 7 * 86_400.0
-"""Seconds after which an installation without a lock is made again: newer versions may be out."""
 SCRIPTS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
 """Scripts of the project that an installation runs: what they build depends on all of its sources."""
 HARMLESS = re.compile(
@@ -181,6 +167,10 @@ READ = (
         ".nvmrc",
     ),
 )
+SCRIPT_FAILED = re.compile(
+    r"npm (error|ERR!) command (failed|sh -c)|ELIFECYCLE|Command failed\.|couldn't be built"
+)
+"""What is printed if a script of a package failed, and not the installation itself."""
 QUIET = {
     "HUSKY": "0",
     "ADBLOCK": "1",
@@ -208,18 +198,21 @@ async def prepare_javascript(request: Request, steps: Steps) -> Environment:
     manager = choose_manager(files)
     program = await find_manager(steps, manager)
     read = await asyncio.to_thread(_list_read, request.place)
-    if not _has_dependencies(files):
+    needed = any(manifest.get(name) for name in (*NODE_DEPENDENCIES, "workspaces"))
+    if not needed and not files.has("pnpm-workspace.yaml"):
         steps.notes.append("The project has no dependencies")
         return _describe(request, manager, program, await _ask_node(steps, manifest), read, cached=True)
     sources = await asyncio.to_thread(_list_sources, request.place, manifest)
-    made_by = (_identify_node(), manager.name, manager.version)
+    # The program that node is: to ask it for its version takes longer than all else of a second run.
+    node = Path(find_program("node")).resolve()
+    made_by = (f"{node} {node.stat().st_size} {node.stat().st_mtime_ns}", manager.name, manager.version)
     slot = await asyncio.to_thread(request.slot, (*read, *sources), made_by)
     async with hold(slot):
-        record = await asyncio.to_thread(_reuse, request, manager, slot)
+        record = await asyncio.to_thread(slot.reuse, request.root, locked=bool(manager.lock))
         cached = record is not None
         if record is None:
-            node = await _ask_node(steps, manifest)
-            record = await _make(request, steps, manager, program, slot, node)
+            version = await _ask_node(steps, manifest)
+            record = await _make(request, steps, manager, program, slot, version)
     steps.notes[:] = record.notes
     return _describe(request, manager, program, record.interpreter, read, cached=cached)
 
@@ -233,38 +226,15 @@ def replaces_modules(folder: Path) -> bool:
     return bool(needs) and choose_manager(files).name == "npm"
 
 
-def _reuse(request: Request, manager: Manager, slot: Slot) -> Record | None:
-    record = slot.read()
-    if not record or (not manager.lock and slot.is_older(STALE)):
-        return None
-    return record if restore_made(slot.folder / "made", request.root, record.made) else None
-
-
-def _identify_node() -> str:
-    """The program that ``node`` is: to ask it for its version takes longer than all else of a second run."""
-    program = Path(find_program("node")).resolve()
-    info = program.stat()
-    return f"{program} {info.st_size} {info.st_mtime_ns}"
-
-
 async def _ask_node(steps: Steps, manifest: Mapping[str, Any]) -> str:
     """Such as ``Node 22.1.0``; if the project asks for another, a note says so."""
-    result = await steps.run(["node", "--version"], online=False, doing="asks node for its version")
-    steps.records.pop()
-    node = result.output.strip().removeprefix("v")
+    node = (await steps.ask(["node", "--version"])).removeprefix("v")
     wanted = get_table(manifest, "engines").get("node")
     if isinstance(wanted, str) and not fits_engines(node, wanted):
         steps.notes.append(
             f"The project asks for Node {wanted}, and Node {node} is here; tests may fail for that"
         )
     return f"Node {node}"
-
-
-def _has_dependencies(files: ProjectFiles) -> bool:
-    manifest = files.table("package.json")
-    return any(manifest.get(name) for name in (*NODE_DEPENDENCIES, "workspaces")) or files.has(
-        "pnpm-workspace.yaml"
-    )
 
 
 def _list_read(folder: Path) -> tuple[str, ...]:
@@ -335,25 +305,13 @@ async def _install(request: Request, steps: Steps, manager: Manager, program: Pr
         elif manager.name == "npm" and "can only install packages when" in error.output:
             await _run(request, steps, program, slot, ["install", *words[1:]], manager)
             steps.notes.append(f"{manager.lock} does not fit package.json: npm install was used for npm ci")
-        elif _failed_in_script(error.output):
+        elif SCRIPT_FAILED.search(error.output):
             await asyncio.to_thread(_remove_modules, request)
-            await _run(request, steps, program, slot, [*words, *_without_scripts(manager)], manager)
+            words.append("--mode=skip-build" if manager.is_berry else "--ignore-scripts")
+            await _run(request, steps, program, slot, words, manager)
             steps.notes.append(f"Installed without the packages' scripts, because one failed: {error.cause}")
         else:
             raise
-
-
-def _failed_in_script(output: str) -> bool:
-    """Whether a script of a package failed, and not the installation itself."""
-    return bool(
-        re.search(
-            r"npm (error|ERR!) command (failed|sh -c)|ELIFECYCLE|Command failed\.|couldn't be built", output
-        )
-    )
-
-
-def _without_scripts(manager: Manager) -> list[str]:
-    return ["--mode=skip-build"] if manager.is_berry else ["--ignore-scripts"]
 
 
 def _list_words(manager: Manager) -> list[str]:
@@ -410,8 +368,6 @@ def _describe(
             read=read,
             cached=cached,
         ),
-        folder=request.folder,
-        ecosystem="javascript",
         env={
             "PATH": format_path(*path),
             "npm_config_update_notifier": "false",

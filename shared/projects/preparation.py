@@ -1,11 +1,11 @@
 """Prepares every project of a repository: what it says it needs is installed in an environment of its own."""
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,21 +20,19 @@ from shared.projects.environments import (
     Note,
     Record,
     Request,
-    Slot,
     clean,
     format_path,
     hold,
     keep_made,
     list_files,
     measure,
-    restore_made,
 )
+from shared.projects.reading.locks import list_packages
 from shared.projects.reading.project import FoundProject, find_projects
 from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles, get_table
 from shared.projects.steps import CURES, Steps
 from shared.projects.toolchains import find_program, list_needs, require_programs
 from shared.sandbox import Reach
-from shared.settings import Settings
 from shared.source import as_mapping
 
 DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
@@ -62,7 +60,7 @@ class Fetching(msgspec.Struct, frozen=True, kw_only=True):
 async def prepare_rust(request: Request, steps: Steps) -> Environment:
     """Cargo's packages in a home of the project's own; raises ActionError."""
     require_programs(("cargo", "cc"), "the project (Rust)")
-    tool = await _ask(steps, ["cargo", "--version"])
+    tool = " ".join((await steps.ask(["cargo", "--version"])).split()[:3])
     read = _list_named(request, ("Cargo.toml", "Cargo.lock", "rust-toolchain", "rust-toolchain.toml"))
     files = ProjectFiles(request.place)
     vendored = "replace-with" in files.text(".cargo/config.toml")
@@ -79,15 +77,10 @@ async def prepare_rust(request: Request, steps: Steps) -> Environment:
     return await _prepare(request, steps, fetching)
 
 
-def _list_packages(lock: Mapping[str, Any]) -> list[Any]:
-    packages = lock.get("package")
-    return packages if isinstance(packages, list) else []
-
-
 def _has_crates(files: ProjectFiles, read: Sequence[str]) -> bool:
     """Whether a manifest names a package of a registry or of git; without one no network is needed."""
     if lock := files.table("Cargo.lock"):
-        return any(as_mapping(package).get("source") for package in _list_packages(lock))
+        return any(package.get("source") for package in list_packages(lock))
     for manifest in (files.table(name) for name in read if name.endswith("Cargo.toml")):
         targets = [as_mapping(table) for table in get_table(manifest, "target").values()]
         for table in (manifest, get_table(manifest, "workspace"), *targets):
@@ -100,7 +93,7 @@ def _has_crates(files: ProjectFiles, read: Sequence[str]) -> bool:
 async def prepare_go(request: Request, steps: Steps) -> Environment:
     """Go's modules in a cache of the project's own; raises ActionError."""
     require_programs(("go",), "the project (Go)")
-    tool = await _ask(steps, ["go", "version"])
+    tool = " ".join((await steps.ask(["go", "version"])).split()[:3])
     read = _list_named(request, ("go.mod", "go.sum", "go.work", "go.work.sum"))
     files = ProjectFiles(request.place)
     text = files.text("go.mod") + files.text("go.work")
@@ -176,10 +169,7 @@ async def _prepare(request: Request, steps: Steps, fetching: Fetching) -> Enviro
     parts = (fetching.tool, *fetching.command, steps.registry.settings if fetching.settings else "")
     slot = await asyncio.to_thread(request.slot, fetching.read, parts)
     async with hold(slot):
-        record = slot.read()
-        cached = bool(record) and restore_made(
-            slot.folder / "made", request.root, record.made if record else ""
-        )
+        cached = slot.reuse(request.root) is not None
         if not cached:
             slot.begin()
             home = slot.folder / "home"
@@ -198,18 +188,14 @@ async def _prepare(request: Request, steps: Steps, fetching: Fetching) -> Enviro
             if fetching.tool == "Gradle":
                 (home / "init.d").mkdir(exist_ok=True)
                 (home / "init.d/offline.gradle").write_text(OFFLINE_GRADLE)
-            locks = await asyncio.to_thread(_keep_locks, request.root, before, slot)
+            # The lock that fetching wrote is kept; what it compiled belongs to this copy alone.
+            after = await asyncio.to_thread(list_files, request.root)
+            others = {name: after[name] for name in after if not name.endswith((".lock", ".sum"))}
+            kept = slot.folder / "made"
+            locks = await asyncio.to_thread(keep_made, request.root, {**others, **before}, kept)
             slot.complete(Record(root=str(request.root), size=measure(slot.folder), made=locks))
     made = _describe(request, fetching, slot.folder / "home", cached=cached)
     return msgspec.structs.replace(made, readable=(*made.readable, *steps.registry.readable))
-
-
-def _keep_locks(root: Path, before: Mapping[str, tuple[int, int, int]], slot: Slot) -> str:
-    """Keep the lock that fetching wrote; what it compiled belongs to this copy alone."""
-    others = {
-        name: details for name, details in list_files(root).items() if not name.endswith((".lock", ".sum"))
-    }
-    return keep_made(root, {**others, **before}, slot.folder / "made")
 
 
 def _describe(request: Request, fetching: Fetching, home: Path | None, *, cached: bool) -> Environment:
@@ -223,8 +209,6 @@ def _describe(request: Request, fetching: Fetching, home: Path | None, *, cached
             read=fetching.read,
             cached=cached,
         ),
-        folder=request.folder,
-        ecosystem=fetching.ecosystem,
         env={"PATH": format_path(), **(_fill(env, home) if home else env)},
         readable=() if fetching.is_writable else shown,
         writable=shown if fetching.is_writable else (),
@@ -238,13 +222,6 @@ def _fill(variables: Mapping[str, str], home: Path) -> dict[str, str]:
 def _list_named(request: Request, names: Sequence[str]) -> tuple[str, ...]:
     """The files of these names anywhere in the project: members of a workspace have their own."""
     return tuple(sorted(name for name in list_files(request.place) if Path(name).name in names)[:2_000])
-
-
-async def _ask(steps: Steps, command: list[str]) -> str:
-    """The version of a tool in the project's folder, whose toolchain file may say which."""
-    result = await steps.run(command, online=False, doing=f"asks {command[0]} for its version")
-    steps.records.pop()
-    return " ".join(result.output.split()[:3])
 
 
 Preparer = Callable[[Request, Steps], Awaitable[Environment]]
@@ -277,7 +254,12 @@ async def prepare(
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     deadline = time.monotonic() + timeout
-    config = _read_settings()
+    config = None
+    with contextlib.suppress(ConfigError):
+        config = settings.load()
+    if reach is None and config:  # the hosts that the person's settings allow every command
+        names = tuple(name.removeprefix("host:") for name in config.reach if name not in PUBLIC)
+        reach = Reach(hosts=names, allow_private=names)
     projects = await asyncio.to_thread(find_projects, ProjectFiles(root))
     environments = []
     for project in projects:
@@ -290,26 +272,13 @@ async def prepare(
                 note=note,
                 deadline=deadline,
                 log=log,
-                reach=reach or _allow_hosts(config),
+                reach=reach or Reach(),
             )
             environments.append(await _prepare_one(project, request))
     if any(not each.preparation.cached for each in environments):
         bound = config.environments_limit if config else LIMIT
         await asyncio.to_thread(clean, cache, bound if limit is None else limit)
     return tuple(environments)
-
-
-def _read_settings() -> Settings | None:
-    try:
-        return settings.load()
-    except ConfigError:
-        return None
-
-
-def _allow_hosts(config: Settings | None) -> Reach:
-    """The hosts that the person's settings allow every command."""
-    names = [name.removeprefix("host:") for name in config.reach if name not in PUBLIC] if config else []
-    return Reach(hosts=tuple(names), allow_private=tuple(names))
 
 
 async def _prepare_one(project: FoundProject, request: Request) -> Environment:
@@ -337,15 +306,8 @@ async def _prepare_one(project: FoundProject, request: Request) -> Environment:
 
 def _report_failure(project: FoundProject, steps: Steps, error: ActionError) -> Environment:
     cure = error.cure or (CURES.get(project.ecosystem, "") if steps.refused else "")
-    preparation = Preparation(
-        ecosystem=project.ecosystem, folder=project.folder, problem=error.cause, cure=cure
-    )
-    return Environment(
-        preparation=preparation,
-        folder=project.folder,
-        ecosystem=project.ecosystem,
-        env={"PATH": format_path()},
-    )
+    made = Preparation(ecosystem=project.ecosystem, folder=project.folder, problem=error.cause, cure=cure)
+    return Environment(preparation=made, env={"PATH": format_path()})
 
 
 def _find_preparer(project: FoundProject) -> Preparer:
@@ -367,10 +329,5 @@ async def _prepare_other(request: Request, steps: Steps, project: FoundProject) 
     """The environment of a project whose tools are only checked; raises ActionError if one is missing."""
     names = list_needs(project.kind, request.place)
     require_programs(names, f"the project ({project.kind})")
-    preparation = Preparation(ecosystem=project.ecosystem, folder=project.folder, tool=", ".join(names))
-    return Environment(
-        preparation=preparation,
-        folder=project.folder,
-        ecosystem=project.ecosystem,
-        env={"PATH": format_path()},
-    )
+    made = Preparation(ecosystem=project.ecosystem, folder=project.folder, tool=", ".join(names))
+    return Environment(preparation=made, env={"PATH": format_path()})

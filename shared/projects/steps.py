@@ -93,24 +93,32 @@ class Steps:
             raise StepFailedError(cause, cure, result.output)
         return result
 
+    async def ask(self, argv: Sequence[str], readable: Sequence[Path] = ()) -> str:
+        """What a program says of its version; that is no step of its own, and leaves no record."""
+        doing = f"asks {Path(argv[0]).name} for its version"
+        result = await self.run(argv, readable=readable, online=False, doing=doing)
+        self.records.pop()
+        return result.output.strip()
+
     @contextlib.asynccontextmanager
     async def _following(self, log: Path, doing: str) -> AsyncIterator[None]:
-        follower = asyncio.ensure_future(self._follow(log, doing))
+        """Note meanwhile what a step printed last, if that is new."""
+
+        async def follow() -> None:
+            last = ""
+            while True:
+                await asyncio.sleep(PROGRESS)
+                line = _read_last_line(log)
+                if line and line != last:
+                    last = line
+                    await self.request.note(f"{doing}: {line}")
+
+        follower = asyncio.ensure_future(follow())
         try:
             yield
         finally:
             follower.cancel()
             await asyncio.wait({follower})
-
-    async def _follow(self, log: Path, doing: str) -> None:
-        """Note what a step printed last, if that is new."""
-        last = ""
-        while True:
-            await asyncio.sleep(PROGRESS)
-            line = _read_last_line(log)
-            if line and line != last:
-                last = line
-                await self.request.note(f"{doing}: {line}")
 
     def _append(self, line: str, step_log: Path, result: CommandResult) -> None:
         self.request.log.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +223,8 @@ def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tupl
     if result.timed_out:
         cure = "Give it more time (test_timeout and command_timeout in mailroom.toml)"
         return f"{shown} did not end in {result.seconds:.0f} s", cure
-    if program := _find_missing(output):
+    missing = (match[1] for pattern in MISSING if (match := re.search(pattern, output)))
+    if program := next(missing, "").rpartition("/")[2]:
         return f"{shown} failed: it needs {program}, which is not installed", format_package(program)
     if match := re.search(r"fatal error: ['\"]?([\w./+-]+\.h(?:pp)?)['\"]?(?::| file)", output):
         package = next((name for start, name in HEADERS.items() if match[1].startswith(start)), "")
@@ -236,13 +245,6 @@ def _explain_network(shown: str, denied: list[Connection], named: tuple[str, ...
     if any(name.split(":")[0] == strange[0] for name in named):
         return cause, f"The project's own files name this host; allow it if you trust it: {setting}"
     return cause, f"If what is installed needs this host and you trust it, allow it: {setting}"
-
-
-def _find_missing(output: str) -> str:
-    for pattern in MISSING:
-        if match := re.search(pattern, output):
-            return match[1].rpartition("/")[2]
-    return ""
 
 
 def _find_reason(output: str) -> Iterator[str]:

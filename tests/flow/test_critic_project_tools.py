@@ -87,9 +87,7 @@ async def inspect(repo: Path, copy: Path, program: str, preparation: Preparation
         place = plant(copy, {"node_modules/.bin/eslint": program}) / "node_modules/.bin/eslint"
         place.chmod(0o755)
         made = preparation or Preparation(ecosystem="javascript")
-        yield Prepared(
-            root=copy, environments=(Environment(preparation=made, folder=".", ecosystem="javascript"),)
-        )
+        yield Prepared(root=copy, environments=(Environment(preparation=made),))
 
     return await inspect_repository(repo, timeout=30, topics=["lint"], drift=False, workshop=workshop)
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from shared.projects.reading.project_files import ProjectFiles, list_ci_files, list_workflows
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_ci_files, list_workflows
 from shared.projects.reading.test_commands import UNKNOWN, split_line
 from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
 from shared.source import as_mapping, parse_yaml
@@ -16,6 +16,7 @@ from shared.source import as_mapping, parse_yaml
 MAX_FILES = 40
 MAX_COMBINATIONS = 64
 OTHER_SYSTEM = re.compile(r"(?i)windows|macos|freebsd|\bwin32\b|\bdarwin\b")
+NOT_LINUX = re.compile(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)")
 NOT_TESTS = re.compile(
     r"(?i)release|publish|deploy|\bdocs?\b|codeql|stale|scorecard|wheels|nightly|benchmark|lock"
 )
@@ -76,11 +77,16 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
     """The scripts that a project's CI runs for a change, in the order of its files."""
     scripts: list[Script] = []
-    for name in _sort_workflows(files):
-        data = _load(files.text(name))
-        if _is_triggered(data):
+    names = [path.name for path in list_workflows(files.folder)[:MAX_FILES]]
+    likely = re.compile(r"(?i)test|^ci|build|check|main")
+    names.sort(key=lambda name: (bool(NOT_TESTS.search(name)), not likely.search(name)))
+    for name in (f".github/workflows/{name}" for name in names):
+        data = as_mapping(_load(files.text(name)))
+        on = data.get("on")
+        # What runs at night, by hand or for a release alone is left out.
+        if TRIGGERS & set(on) if isinstance(on, list | dict) else on in TRIGGERS:
             scripts += _read_workflow(files, name, data)
-    scripts += _read_gitlab(".gitlab-ci.yml", _load(files.text(".gitlab-ci.yml")))
+    scripts += _read_gitlab(".gitlab-ci.yml", as_mapping(_load(files.text(".gitlab-ci.yml"))))
     for name in (".travis.yml", ".circleci/config.yml", "azure-pipelines.yml", ".woodpecker.yml"):
         if not scripts:
             scripts += [
@@ -100,13 +106,6 @@ def list_commands(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def _sort_workflows(files: ProjectFiles) -> list[str]:
-    names = [path.name for path in list_workflows(files.folder)[:MAX_FILES]]
-    likely = re.compile(r"(?i)test|^ci|build|check|main")
-    names.sort(key=lambda name: (bool(NOT_TESTS.search(name)), not likely.search(name)))
-    return [f".github/workflows/{name}" for name in names]
-
-
 def _load(text: str) -> Any:
     try:
         return parse_yaml(text, _Loader)  # it makes texts, lists and mappings only
@@ -114,28 +113,21 @@ def _load(text: str) -> Any:
         return {}
 
 
-def _is_triggered(data: Any) -> bool:
-    """Whether a workflow runs for changes, not only at night, by hand or for a release."""
-    on = data.get("on") if isinstance(data, dict) else None
-    return bool(TRIGGERS & set(on)) if isinstance(on, list | dict) else on in TRIGGERS
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _read_workflow(files: ProjectFiles, file: str, data: Any) -> Iterator[Script]:
-    for name, job in as_mapping(as_mapping(data).get("jobs")).items():
-        job = as_mapping(job)
+def _read_workflow(files: ProjectFiles, file: str, data: dict[str, Any]) -> Iterator[Script]:
+    jobs = get_table(data, "jobs")
+    for name, job in ((name, get_table(jobs, name)) for name in jobs):
         if NOT_TESTS.search(name) and not re.search(r"(?i)test", name):
             continue
-        for combination in _combinations(as_mapping(job.get("strategy")).get("matrix")):
+        for combination in _combinations(get_table(job, "strategy", "matrix")):
             yield from _read_job(files, file, name, data, job, combination)
 
 
-def _combinations(matrix: Any) -> list[dict[str, Any]]:
+def _combinations(matrix: dict[str, Any]) -> list[dict[str, Any]]:
     """The combinations of a matrix, those on Linux first."""
-    matrix = as_mapping(matrix)
     axes = {key: _list(value) for key, value in matrix.items() if key not in ("include", "exclude")}
     products = itertools.islice(itertools.product(*axes.values()), MAX_COMBINATIONS)
     found: list[dict[str, Any]] = []
@@ -150,11 +142,16 @@ def _combinations(matrix: Any) -> list[dict[str, Any]]:
 
 
 def _read_job(
-    files: ProjectFiles, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
+    files: ProjectFiles,
+    file: str,
+    name: str,
+    data: dict[str, Any],
+    job: dict[str, Any],
+    combination: dict[str, Any],
 ) -> Iterator[Script]:
-    env = {**as_mapping(data.get("env")), **as_mapping(job.get("env"))}
+    env = {**get_table(data, "env"), **get_table(job, "env")}
     values: dict[str, Any] = {"matrix": combination, "env": env, **KNOWN}
-    defaults = {**_run_defaults(data), **_run_defaults(job)}
+    defaults = {**get_table(data, "defaults", "run"), **get_table(job, "defaults", "run")}
     runs_on = _substitute(str(job.get("runs-on", "")), values)
     foreign = bool(OTHER_SYSTEM.search(runs_on))
     services = tuple(map(str, as_mapping(job.get("services"))))
@@ -162,9 +159,10 @@ def _read_job(
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
-        values["env"] = {**env, **as_mapping(step.get("env"))}
+        values["env"] = {**env, **get_table(step, "env")}
         shell = str(step.get("shell", defaults.get("shell", "")))
-        condition, place = str(step.get("if", "")), defaults.get("working-directory", ".")
+        place = defaults.get("working-directory", ".")
+        not_linux = NOT_LINUX.search(str(step.get("if", "")))
         yield Script(
             text=_substitute(text, values),
             file=step.get("file", file),
@@ -172,7 +170,7 @@ def _read_job(
             job=str(name),
             folder=_substitute(str(step.get("working-directory", place)), values),
             env=_literal(values["env"], values),
-            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or _excludes_linux(condition),
+            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or bool(not_linux),
             services=services,
             secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
         )
@@ -180,7 +178,7 @@ def _read_job(
 
 def _read_action(step: dict[str, Any]) -> Text | None:
     """The command that a well-known action runs."""
-    used, given = str(step.get("uses", "")), as_mapping(step.get("with"))
+    used, given = str(step.get("uses", "")), get_table(step, "with")
     command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
     program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
     if not program:
@@ -188,10 +186,6 @@ def _read_action(step: dict[str, Any]) -> Text | None:
     text = Text(f"{program} {command} {arguments}")
     text.line = getattr(step.get("uses"), "line", 1)
     return text
-
-
-def _run_defaults(data: Any) -> dict[str, Any]:
-    return as_mapping(as_mapping(as_mapping(data).get("defaults")).get("run"))
 
 
 def _expand_steps(files: ProjectFiles, steps: Any) -> Iterator[dict[str, Any]]:
@@ -202,14 +196,8 @@ def _expand_steps(files: ProjectFiles, steps: Any) -> Iterator[dict[str, Any]]:
             yield step
             continue
         for name in (f"{used[2:].rstrip('/')}/action.yml", f"{used[2:].rstrip('/')}/action.yaml"):
-            for inner in map(
-                as_mapping, _list(as_mapping(as_mapping(_load(files.text(name))).get("runs")).get("steps"))
-            ):
-                yield {**inner, "file": name}
-
-
-def _excludes_linux(condition: str) -> bool:
-    return bool(re.search(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)", condition))
+            steps = get_table(_load(files.text(name)), "runs").get("steps")
+            yield from ({**as_mapping(inner), "file": name} for inner in _list(steps))
 
 
 def _literal(env: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
@@ -245,13 +233,12 @@ def _evaluate(expression: str, values: Mapping[str, Any]) -> str:
     return "" if expression.strip().startswith("matrix.") else UNKNOWN
 
 
-def _read_gitlab(file: str, data: Any) -> Iterator[Script]:
-    data = as_mapping(data)
+def _read_gitlab(file: str, data: dict[str, Any]) -> Iterator[Script]:
     shared = _services(data.get("services"))
     for name, job in data.items():
         if not isinstance(job, dict) or name.startswith(".") or NOT_TESTS.search(name):
             continue
-        env = _literal({**as_mapping(data.get("variables")), **as_mapping(job.get("variables"))}, {})
+        env = _literal({**get_table(data, "variables"), **get_table(job, "variables")}, {})
         for key in ("before_script", "script"):
             for text in _texts(job.get(key)):
                 services = _services(job.get("services")) or shared

@@ -61,7 +61,7 @@ def read_workspace_lock(folder: Path) -> Path | None:
 
 def _list_pinned(lock: Mapping[str, Any]) -> Iterator[str]:
     """Each package of the lock with its version; one that is there in several versions is left open."""
-    packages = _list_packages(lock)
+    packages = list_packages(lock)
     times = Counter(str(package.get("name", "")).lower() for package in packages if not package.get("extras"))
     for package in packages:
         name, version = package.get("name"), package.get("version")
@@ -72,7 +72,7 @@ def _list_pinned(lock: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}=={version}"
 
 
-def _list_packages(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_packages(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The tables ``[[package]]`` of uv, Poetry, PDM and Cargo."""
     return [as_mapping(package) for package in as_list(lock.get("package"))]
 
@@ -210,7 +210,7 @@ def _list_locked(files: ProjectFiles, path: str, kind: str) -> Iterator[tuple[st
         yield from re.findall(PATTERNS.get(kind, PINNED), files.text(path), re.MULTILINE)
         return
     lock = files.table(path)
-    for package in _list_packages(lock):
+    for package in list_packages(lock):
         source = package.get("source")
         is_own = (
             not source

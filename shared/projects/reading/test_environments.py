@@ -1,4 +1,4 @@
-"""Test environments of tox and nox: what they install for the tests, and the commands that they run."""
+"""How tests of Python are set up: the environments of tox and nox, and the settings of pytest."""
 
 import ast
 import itertools
@@ -198,11 +198,8 @@ def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
             if recognised := recognise([_fill_tox(word) for word in words]):
                 line = find_line(text, r"commands *=") if name not in environments else 0
                 line = line or find_line(text, rf'^\[.*env\."?{re.escape(name)}"?\]') or 1
-                found.append(
-                    Found(
-                        command=recognised, source=f"{tox.file}:{line}", folder=str(own.get("change_dir", ""))
-                    )
-                )
+                place = str(own.get("change_dir", ""))
+                found.append(Found(command=recognised, source=f"{tox.file}:{line}", folder=place))
     return found
 
 
@@ -288,11 +285,8 @@ def _select_lines(commands: str, name: str) -> Iterator[str]:
 
 def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:
     """The test commands that a call of nox comes to, as far as noxfile.py has them written out."""
-    wanted = {
-        value
-        for option, value in itertools.pairwise(words)
-        if option in ("-s", "-e", "--session", "--sessions")
-    }
+    options = ("-s", "-e", "--session", "--sessions")
+    wanted = {value for option, value in itertools.pairwise(words) if option in options}
     wanted = {re.sub(r"(-[\d.]+)?(\(.*\))?$", "", name) for name in wanted if UNKNOWN not in name}
     found: list[Found] = []
     for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
@@ -322,16 +316,19 @@ PLACES = {
 """Where pytest looks for its settings, in its order: the file, and the table or section in it."""
 FOLDERS = ("tests", "test", "testing", "src")
 OPTIONS = {
-    r"--cov\b|--cov[-=]": "pytest-cov",
+    r"--(no-)?cov\b": "pytest-cov",
     r"(^|\s)-n[ =]?(\d|auto|logical)|--dist\b|--numprocesses": "pytest-xdist",
-    r"--asyncio-mode": "pytest-asyncio",
+    r"--asyncio-": "pytest-asyncio",
     r"--timeout\b": "pytest-timeout",
-    r"--ds=|--reuse-db|--nomigrations|--no-migrations": "pytest-django",
+    r"--ds\b|--reuse-db|--nomigrations|--no-migrations": "pytest-django",
     r"--benchmark-": "pytest-benchmark",
     r"--reruns\b": "pytest-rerunfailures",
-    r"--mypy-": "pytest-mypy-plugins",
+    r"--mypy-(ini|same|ext|only|test|pyproject)": "pytest-mypy-plugins",
+    r"--mypy(?!-(ini|same|ext|only|test|pyproject))\b": "pytest-mypy",
     r"--randomly-|-p randomly": "pytest-randomly",
-    r"--snapshot-": "syrupy",
+    r"--random-order": "pytest-random-order",
+    r"--(self-contained-)?html\b": "pytest-html",
+    r"--snapshot\b": "syrupy",
 }
 """Options of pytest that a plugin brings: a run without the plugin ends with a usage error."""
 SETTINGS = {
@@ -372,7 +369,7 @@ def needs_pytest(files: ProjectFiles) -> bool:
     if read_pytest_settings(files) or any(re.search(r"\bpytest\b", files.text(name)) for name in runs):
         return True
     unittest = False
-    for name in _list_test_files(files):
+    for name in list_test_files(files):
         if name.endswith("conftest.py"):
             return True
         text = files.text(name)
@@ -384,19 +381,23 @@ def needs_pytest(files: ProjectFiles) -> bool:
     return False
 
 
+def find_plugins(options: str) -> list[str]:
+    """The plugins that bring some of the ``options`` of pytest."""
+    return [name for pattern, name in OPTIONS.items() if re.search(pattern, options)]
+
+
 def list_plugins(files: ProjectFiles) -> tuple[str, ...]:
     """The plugins that pytest's settings presuppose."""
     found = read_pytest_settings(files)
     settings = found.options if found else {}
-    options = settings.get("addopts", "")
-    plugins = [name for pattern, name in OPTIONS.items() if re.search(pattern, options)]
+    plugins = find_plugins(settings.get("addopts", ""))
     plugins += [name for setting, name in SETTINGS.items() if setting in settings]
     plugins += re.findall(r"pytest-[\w-]+", settings.get("required_plugins", ""))
     return tuple(dict.fromkeys(plugins))
 
 
-def _list_test_files(files: ProjectFiles) -> Iterator[str]:
-    """The test files of a project, those beside its manifest first."""
-    patterns = ("conftest.py", "test_*.py", "*_test.py", "tests.py")
+def list_test_files(files: ProjectFiles) -> list[str]:
+    """The test files of a Python project, those beside its manifest first."""
+    patterns = ("conftest.py", "test*.py", "*_test.py")
     below = (f"{place}/**/{pattern}" for place in FOLDERS for pattern in patterns)
-    yield from files.glob(*patterns, *below)[:MOST]
+    return files.glob(*patterns, *below)[:MOST]
