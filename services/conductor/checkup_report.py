@@ -8,7 +8,6 @@ from services.conductor.report_sections import (
     brief,
     cite,
     code,
-    count_broken,
     escape,
     format_decision,
     format_outcome,
@@ -78,7 +77,7 @@ def _state_of_tests(tests: TestRun | None, why: str) -> tuple[str, bool]:
     """What the tests came to, and whether they came to anything; else it says why not."""
     if tests is None:
         return f"the tests were not run: {prose(why.rstrip('.'))}", False
-    broken, every = count_broken(tests), max(tests.passed, 0) + count_broken(tests)
+    broken, every = tests.broken, max(tests.passed, 0) + tests.broken
     if tests.timed_out:
         return "the tests did not end in time", True
     if tests.passed < 0 or (not every and tests.problem):
@@ -111,7 +110,7 @@ def _first_step(
         first = tests.failures[0]
         worst = f"{code(first.test)} fails: {prose(short(first.message))} ({place(first.source)})"
         return worst, "fix the failing tests, this one first."
-    if tests and count_broken(tests):
+    if tests and tests.broken:
         return "", "fix the failing tests."
     if high:
         return brief(high[0]), "look at that place."

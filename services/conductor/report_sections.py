@@ -95,11 +95,6 @@ def severities(findings: Iterable[Finding]) -> dict[str, int]:
     return {severity: counts[severity] for severity in ("high", "medium", "low") if counts[severity]}
 
 
-def count_broken(tests: TestRun) -> int:
-    """How many tests failed or could not be run."""
-    return max(tests.failed, 0) + max(tests.errors, 0)
-
-
 def result_text(result: Mapping[str, Any]) -> str:
     """The error and the output of a task's result; empty if it has neither."""
     parts = (str(result.get(key) or "").strip() for key in ("error_message", "output"))
@@ -257,9 +252,7 @@ def _format_run(run: TestSuite) -> str:
     if run.exit_code == -1 and run.problem:
         return f"{what}: not run"
     ended = "stopped, its time was up" if run.timed_out else f"exit code {run.exit_code}"
-    kinds = ("passed", "failed", "errors", "skipped")
-    counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(run, kind)) > 0]
-    said = ", ".join([ended, f"{run.seconds:.1f} s", *counts])
+    said = ", ".join(filter(None, [ended, f"{run.seconds:.1f} s", run.counts]))
     by = f", counted by the {prose(run.counted_by)}" if run.counted_by else ""
     return f"{what}: {said}{by}{f', with {prose(run.interpreter)}' if run.interpreter else ''}"
 
@@ -274,7 +267,7 @@ def tests_section(tests: TestRun | None) -> list[str]:
     rows += [_format_preparation(each) for each in tests.prepared if not each.problem]
     rows += [f"- The whole output: {code(tests.log_path)}"] if tests.log_path else []
     failures = (f"{code(each.test)} ({place(each.source)}): {prose(each.message)}" for each in tests.failures)
-    rows += _titled("Failing:", failures, MAX_FAILURES, count_broken(tests))
+    rows += _titled("Failing:", failures, MAX_FAILURES, tests.broken)
     rows += _titled("Flaky, failed and then passed when run once more:", map(code, tests.flaky))
     rows += _titled("Did not end in time:", map(code, tests.hung))
     return rows or ["Not run."]

@@ -6,7 +6,7 @@ import shlex
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -59,19 +59,38 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
     """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
     metadata = as_mapping(result.get("metadata"))
+    inspection = as_mapping(metadata.get("inspection"))
+    inline = (metadata.get(key) for key in PATCHES)
+    tools = map(as_mapping, as_list(inspection.get("tools")))
+    drift = map(as_mapping, as_list(inspection.get("drift")))
+    accounts = (
+        each for each in map(as_mapping, metadata.values()) if {"exit_code", "passed", "command"} <= set(each)
+    )
+    tests = next(accounts, {})
     paths = [path for path in as_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
     return Claims(
         task=name,
         author=str(result.get("agent") or ""),
-        tests=_has_passing_tests(metadata),
-        patches=(*_inline_patches(metadata), *_patch_files(there)),
+        tests=tests.get("exit_code") == 0
+        and not (tests.get("problem") or tests.get("incomplete"))
+        and isinstance(tests["command"], str)
+        and bool(tests["command"].strip()),
+        patches=(*filter(_is_patch, inline), *_patch_files(there)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         there=len(there),
         missing=missing,
         inspected="inspection" in metadata,
-        tools=_tools(metadata),
-        rules=_rules(metadata),
+        tools={
+            str(tool.get("name")): (str(tool["version"]), tool["findings"])
+            for tool in tools
+            if tool.get("version") and isinstance(tool.get("findings"), int)
+        },
+        rules={
+            (str(rule.get("rule")), str(rule.get("source"))): len(as_list(rule.get("violations")))
+            for rule in drift
+            if not rule.get("not_checked")
+        },
     )
 
 
@@ -87,20 +106,8 @@ def find_named_folder(text: str) -> Path | None:
     return None
 
 
-def _has_passing_tests(metadata: Mapping[str, Any]) -> bool:
-    """Whether there is an account of tests that are said to pass."""
-    for value in map(as_mapping, metadata.values()):
-        if {"exit_code", "passed", "command"} <= set(value):
-            passes = value["exit_code"] == 0 and not value.get("problem") and not value.get("incomplete")
-            return passes and isinstance(value["command"], str) and bool(value["command"].strip())
-    return False
-
-
-def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
-    for key in PATCHES:
-        text = metadata.get(key)
-        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= MAX_FILE:
-            yield text
+def _is_patch(text: Any) -> TypeGuard[str]:
+    return isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= MAX_FILE
 
 
 def _patch_files(files: list[NamedFile]) -> Iterator[str]:
@@ -114,26 +121,6 @@ def read_file(file: NamedFile) -> bytes:
     """Its content; raises ActionError if it is gone, or if its path is or passes through a link."""
     with ConfinedFolder(file.root) as confined:
         return confined.read(file.name, MAX_FILE)
-
-
-def _tools(metadata: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """The tools that are said to have run: their versions, and how many findings they made."""
-    tools = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("tools")))
-    return {
-        str(tool.get("name")): (str(tool["version"]), tool["findings"])
-        for tool in tools
-        if tool.get("version") and isinstance(tool.get("findings"), int)
-    }
-
-
-def _rules(metadata: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """How often each rule of the repository that was checked is said to be broken."""
-    rules = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("drift")))
-    return {
-        (str(rule.get("rule")), str(rule.get("source"))): len(as_list(rule.get("violations")))
-        for rule in rules
-        if not rule.get("not_checked")
-    }
 
 
 def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:
@@ -318,7 +305,8 @@ def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) 
         counts += f" ({after.flaky[0]} failed once and then passed)"
     if before is not None:
         counts = f"without the patch {format_counts(before)}; with it {counts}"
-    new = _new_failures(tested)
+    known = {each.test for each in before.failures} if before else set()
+    new = [each.test for each in after.failures if each.test not in known]
     for claim in claims:
         how = "its patch was tried on a copy" if claim.patches else "its tests were run again"
         if not after.command:
@@ -335,16 +323,9 @@ def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) 
             record.confirm(claim.task, f"{how}: {counts}", Checked(tests=1))
 
 
-def _new_failures(tested: Tested) -> list[str]:
-    known = {each.test for each in tested.before.failures} if tested.before else set()
-    return [each.test for each in tested.after.failures if each.test not in known]
-
-
 def format_counts(tests: TestRun) -> str:
     """``3 passed, 1 failed``, or the exit code if nothing was counted."""
-    kinds = ("passed", "failed", "errors", "skipped")
-    counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(tests, kind)) > 0]
-    return ", ".join(counts) or (f"exit code {tests.exit_code}" if tests.command else "no tests")
+    return tests.counts or (f"exit code {tests.exit_code}" if tests.command else "no tests")
 
 
 # --- runs on record ---------------------------------------------------------------------------------
@@ -361,11 +342,10 @@ def find_recorded_runs(results: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for name, result in results.items():
         tests = _counted_run(as_mapping(result))
-        if tests is not None and _is_journalled(as_mapping(result)):
-            kinds = ("passed", "failed", "errors", "skipped")
-            counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(tests, kind)) > 0]
-            shown = ", ".join(counts) or "no tests"
-            found[name] = f"checked against the record of the run: {shown}, exit code {tests.exit_code}"
+        notes = map(as_mapping, as_list(as_mapping(result).get("journal")))
+        if tests is not None and any(str(note.get("what", "")).startswith(RUNS) for note in notes):
+            shown = f"{tests.counts or 'no tests'}, exit code {tests.exit_code}"
+            found[name] = f"checked against the record of the run: {shown}"
     return found
 
 
@@ -385,9 +365,3 @@ def _counted_run(result: Mapping[str, Any]) -> TestRun | None:
         there = all(Path(run.log_path).is_file() for run in runs if run.log_path)
         return tests if runs and counted and there else None
     return None
-
-
-def _is_journalled(result: Mapping[str, Any]) -> bool:
-    """Whether the journal of the task has the note that is written before tests are run."""
-    notes = map(as_mapping, as_list(result.get("journal")))
-    return any(str(note.get("what", "")).startswith(RUNS) for note in notes)

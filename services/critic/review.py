@@ -255,7 +255,7 @@ def _miscounted(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _miscounted_tests(run: TestRun) -> Iterator[str]:
-    broken = max(run.failed, 0) + max(run.errors, 0)
+    broken = run.broken
     if run.exit_code == 0 and broken and not run.problem:
         yield f"the tests ended with exit code 0, but {broken} are said to have failed"
     if run.exit_code > 0 and run.passed > 0 and not broken and not run.timed_out and not run.problem:

@@ -143,11 +143,16 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 try:
                     options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
                 except ValueError:
-                    raise ActionError(
-                        f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
-                    ) from None
+                    reason = f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
+                    raise ActionError(reason) from None
             period = tuple(options)
-            commits = await _count_commits(git, folder, period)
+            head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
+            counted = (
+                "0"
+                if head.exit_code
+                else await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder)
+            )
+            commits = int(counted)
             return HistoryReading(
                 branch=await _read_branch(git, folder),
                 commits=commits,
@@ -167,13 +172,6 @@ async def _read_branch(git: Git, folder: Path) -> str:
         return named.output.strip()
     at = await git.run("rev-parse", "--short", "HEAD", cwd=folder)
     return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
-
-
-async def _count_commits(git: Git, folder: Path, period: tuple[str, ...]) -> int:
-    head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
-    if head.exit_code:
-        return 0
-    return int(await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder))
 
 
 async def _read_files(git: Git, folder: Path, period: tuple[str, ...]) -> tuple[str, ...]:

@@ -187,14 +187,12 @@ def _junit_failures(cases: Iterable[ElementTree.Element], root: Path) -> Iterato
         problem = case.find("error") if problem is None else problem
         if problem is not None or case.get("status") == "fail":
             text = (problem.text or "") if problem is not None else case.findtext("system-out") or ""
-            message = (problem.get("message", "") if problem is not None else "") or text.strip().rpartition(
-                "\n"
-            )[2]
+            said = problem.get("message", "") if problem is not None else ""
+            message = said or text.strip().rpartition("\n")[2]
             name, group = case.get("name", ""), case.get("classname", "")
             group = "" if group in ("test", name) else group
-            yield failure(
-                ".".join(part for part in (group, name) if part), message, _junit_place(case, text, root)
-            )
+            test = ".".join(filter(None, (group, name)))
+            yield failure(test, message, _junit_place(case, text, root))
 
 
 def _junit_place(case: ElementTree.Element, text: str, root: Path) -> str:
@@ -204,15 +202,12 @@ def _junit_place(case: ElementTree.Element, text: str, root: Path) -> str:
         r"\(?((?:file://)?[\w./@+-]+\.(?:[cm]?[jt]sx?|java|kt|scala|c|cc|cpp|h|hpp|rs|go)):(\d+)", text
     )
     places = [place for file, line in frames if (place := format_place(file, line, root))]
-    if own := [place for place in places if _names(place, case)] or places:
+    # A place such as CalcTest.java:7 is in the file of the case's class.
+    names = case.get("classname", "").split(".")
+    if own := [place for place in places if Path(place.partition(":")[0]).stem in names] or places:
         return own[0]
     file, line = case.get("file", ""), case.get("line", "")
     return format_place(file, line or 1, root) if file else ""
-
-
-def _names(place: str, case: ElementTree.Element) -> bool:
-    """Whether a place such as ``CalcTest.java:7`` is in the file of the case's class."""
-    return Path(place.partition(":")[0]).stem in case.get("classname", "").split(".")
 
 
 # --- events of reporters in the tested project ------------------------------------------------------

@@ -29,6 +29,8 @@ from shared.projects.reading.node_scripts import Manager, choose_manager
 from shared.projects.reading.project_files import ProjectFiles, get_table, read_text
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.toolchains import find_program, format_package
+from shared.sandbox import remove_tree
+from shared.source import as_mapping
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,16 +158,8 @@ HARMLESS = re.compile(
 """Scripts of the project that build nothing."""
 READ = (
     *("package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"),
-    *(
-        "bun.lockb",
-        "pnpm-workspace.yaml",
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        "lerna.json",
-        ".node-version",
-        ".nvmrc",
-    ),
+    *("bun.lockb", "pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "lerna.json"),
+    *(".node-version", ".nvmrc"),
 )
 SCRIPT_FAILED = re.compile(
     r"npm (error|ERR!) command (failed|sh -c)|ELIFECYCLE|Command failed\.|couldn't be built"
@@ -241,9 +235,8 @@ def _list_read(folder: Path) -> tuple[str, ...]:
     """The manifests and locks, those of the members of a workspace too, and patches of packages."""
     files = list_files(folder)
     own = [name for name in READ if name in files]
-    nested = [
-        name for name in sorted(files) if name.endswith("/package.json") and "node_modules/" not in name
-    ]
+    inner = (name for name in sorted(files) if name.endswith("/package.json"))
+    nested = [name for name in inner if "node_modules/" not in name]
     patches = [name for name in sorted(files) if re.match(r"(\.yarn/)?patches/", name)]
     return (*own, *nested[:500], *patches)
 
@@ -262,11 +255,8 @@ async def _make(
 ) -> Record:
     await asyncio.to_thread(slot.begin)
     fault = await asyncio.to_thread(find_fault, request.origin, manager)
-    before = {
-        name: details
-        for name, details in (await asyncio.to_thread(list_files, request.root)).items()
-        if "node_modules" not in name.split("/")
-    }
+    there = await asyncio.to_thread(list_files, request.root)
+    before = {name: there[name] for name in there if "node_modules" not in name.split("/")}
     if fault:
         if fault != "-":
             steps.notes.append(f"The node_modules that are there are not used: {fault}")
@@ -284,8 +274,6 @@ async def _make(
 
 
 def _remove_modules(request: Request) -> None:
-    from shared.sandbox import remove_tree
-
     modules = request.place / "node_modules"
     if modules.is_symlink():
         modules.unlink()
@@ -406,17 +394,13 @@ def _compare_npm(files: ProjectFiles, lock: str) -> str:
     for name, package in locked.items():
         if not name or not isinstance(package, dict) or package.get("optional") or package.get("devOptional"):
             continue
-        if not isinstance(there := installed.get(name), dict) or there.get("version") != package.get(
-            "version"
-        ):
+        if as_mapping(installed.get(name)).get("version", "-") != package.get("version"):
             return f"{name.removeprefix('node_modules/')} is not the one in the lock"
     return ""
 
 
 def copy_modules(source: Path, target: Path) -> None:
     """Copy the node_modules of ``source`` into ``target``, with links as they are."""
-    place = target / "node_modules"
+    place, left_out = target / "node_modules", shutil.ignore_patterns(".cache")
     if not place.exists():
-        shutil.copytree(
-            source / "node_modules", place, symlinks=True, ignore=shutil.ignore_patterns(".cache")
-        )
+        shutil.copytree(source / "node_modules", place, symlinks=True, ignore=left_out)

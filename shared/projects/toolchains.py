@@ -136,10 +136,8 @@ def list_needs(kind: str, folder: Path) -> tuple[str, ...]:
     """The programs that a project of ``kind`` in ``folder`` needs."""
     if kind == "c":
         if (folder / "CMakeLists.txt").is_file():
-            presets = (folder / "CMakePresets.json").is_file() and "Ninja" in (
-                folder / "CMakePresets.json"
-            ).read_text(errors="replace")
-            return ("cmake", "cc", "ninja" if presets else "make")
+            by_ninja = "Ninja" in read_text(folder / "CMakePresets.json")
+            return ("cmake", "cc", "ninja" if by_ninja else "make")
         if (folder / "meson.build").is_file():
             return ("meson", "ninja", "cc")
         if (folder / "configure").is_file() or not (folder / "configure.ac").is_file():
@@ -240,10 +238,9 @@ def choose_interpreter(requires: str, wanted: str) -> tuple[Interpreter, str]:
                 if each.version[:length] == numbers[:length]:
                     return each, ""
     if fitting:
-        chosen = format_version(fitting[0])
-        return fitting[
-            0
-        ], f"The project asks for Python {wanted}, which is not here; {chosen} is used" if wanted else ""
+        used = format_version(fitting[0])
+        remark = f"The project asks for Python {wanted}, which is not here; {used} is used"
+        return fitting[0], remark if wanted else ""
     there = ", ".join(dict.fromkeys(".".join(map(str, each.version[:2])) for each in known)) or "none"
     lowest = re.search(r"3\.\d+", requires)
     version = lowest[0] if lowest else "3"

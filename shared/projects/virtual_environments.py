@@ -76,14 +76,10 @@ async def _find_fault(request: Request, files: ProjectFiles, plan: PythonPlan, e
         if not editable or url.removeprefix("file://").rstrip("/") != str(request.origin):
             return "the project is not installed in it in place (pip install -e .)"
     lacking = [str(line) for line in _list_direct(files, plan) if not _is_met(line, packages)]
-    if await asyncio.to_thread(_lacks_pytest, files, packages):
+    tools = ("pytest", *list_plugins(files)) if await asyncio.to_thread(needs_pytest, files) else ()
+    if any(normalise(name) not in packages for name in tools):
         lacking.append("pytest")
     return f"it lacks {', '.join(dict.fromkeys(lacking[:3]))}" if lacking else ""
-
-
-def _lacks_pytest(files: ProjectFiles, packages: Mapping[str, Any]) -> bool:
-    wanted = ("pytest", *list_plugins(files)) if needs_pytest(files) else ()
-    return any(normalise(name) not in packages for name in wanted)
 
 
 def _is_met(requirement: Requirement, packages: Mapping[str, Any]) -> bool:
@@ -172,11 +168,8 @@ class _ViewBuilder:
         (self.view / place).mkdir()
         for name, mode in self.folder.entries(place):
             path = f"{place}/{name}"
-            if (
-                stat.S_ISDIR(mode)
-                and name.endswith(".dist-info")
-                and self._names_folder(f"{path}/direct_url.json")
-            ):
+            origin = self._read(f"{path}/direct_url.json") if name.endswith(".dist-info") else None
+            if stat.S_ISDIR(mode) and origin is not None and self._change(origin) != origin:
                 self.add_folder(path, every=True)
             elif stat.S_ISREG(mode) and (every or name.endswith((".pth", ".py", ".egg-link"))):
                 self.copy(path, only_changed=not every)
@@ -199,10 +192,6 @@ class _ViewBuilder:
         target.write_bytes(changed)
         target.chmod(0o755 if changed.startswith(b"#!") else 0o644)
 
-    def _names_folder(self, path: str) -> bool:
-        data = self._read(path)
-        return data is not None and self._change(data) != data
-
     def _read(self, path: str) -> bytes | None:
         try:
             return self.folder.read(path, LARGEST)
@@ -224,8 +213,6 @@ def find_site_packages(environment: Path) -> Path | None:
 
 def list_installed(environment: Path) -> dict[str, str]:
     """The installed packages by normalised name, with their versions."""
-    from shared.projects.reading.python_manifest import normalise
-
     packages = find_site_packages(environment)
     found = {}
     for path in packages.glob("*.dist-info") if packages else ():

@@ -51,8 +51,6 @@ async def test_import_linter_is_run_where_the_project_is_prepared(tmp_path: Path
     async def workshop() -> AsyncIterator[Prepared]:
         environment = Environment(
             preparation=Preparation(ecosystem="python"),
-            folder=".",
-            ecosystem="python",
             env={"PATH": os.environ["PATH"]},
             path=(Path(sys.executable).parent,),
         )

@@ -100,12 +100,10 @@ def _find_python_files(folder: ProjectFiles) -> TestCommand | None:
         if line := folder.find_line(place, r"^ *(import .*\bpytest\b|from pytest\b)"):
             return _pytest(f"{place}:{line} (imports pytest)")
         if unittest is None and (line := folder.find_line(place, UNITTEST)):
-            argv: tuple[str, ...] = ("python", "-m", "unittest", "discover")
-            above = Path(place).parent
-            if above != Path() and not folder.has(f"{above}/__init__.py"):
-                argv += ("-s", str(above))
-            said = f"{place}:{line} (imports unittest)"
-            unittest = TestCommand(runner="unittest", argv=argv, found=said)
+            above, said = Path(place).parent, f"{place}:{line} (imports unittest)"
+            apart = above != Path() and not folder.has(f"{above}/__init__.py")
+            words = ("python", "-m", "unittest", "discover", *(("-s", str(above)) if apart else ()))
+            unittest = TestCommand(runner="unittest", argv=words, found=said)
     if unittest:
         return unittest
     for place in files:

@@ -31,6 +31,7 @@ LOCKS = {
     "go": ("go.sum",),
 }
 """A folder with one of these is a project of its own, even inside of another."""
+NODE_KEYS = frozenset(("dependencies", "devDependencies", "workspaces", "packageManager", "scripts"))
 PYTHON_TABLES = ("project", "build-system", "dependency-groups")
 PYTHON_TOOLS = ("poetry", "pdm", "uv", "flit", "setuptools", "hatch", "pytest")
 OTHERS = {
@@ -126,12 +127,6 @@ def _is_python(files: ProjectFiles) -> bool:
     return bool(files.glob("test_*.py", "tests/test_*.py", "test/test_*.py", "conftest.py"))
 
 
-def _is_javascript(files: ProjectFiles) -> bool:
-    manifest = files.table("package.json")
-    names = ("dependencies", "devDependencies", "workspaces", "packageManager", "scripts")
-    return any(name in manifest for name in names)
-
-
 def _is_c(files: ProjectFiles) -> bool:
     if files.has("CMakeLists.txt", "meson.build", "configure", "configure.ac"):
         return True
@@ -143,14 +138,10 @@ def _has_any(*names: str) -> Callable[[ProjectFiles], bool]:
     return lambda files: bool(files.glob(*names))
 
 
-def _is_rust(files: ProjectFiles) -> bool:
-    return bool(files.find_line("Cargo.toml", r"^\[(package|workspace)\]"))
-
-
 KINDS: dict[str, Callable[[ProjectFiles], bool]] = {
     "python": _is_python,
-    "javascript": _is_javascript,
-    "rust": _is_rust,
+    "javascript": lambda files: not NODE_KEYS.isdisjoint(files.table("package.json")),
+    "rust": lambda files: bool(files.find_line("Cargo.toml", r"^\[(package|workspace)\]")),
     "go": _has_any("go.mod", "go.work"),
     "java": _has_any("pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"),
     "c": _is_c,

@@ -82,6 +82,7 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_manifests(self, lines: Iterable[str]) -> "PythonPlan":
         """The plan without what an installer parses itself: what can be read there, and in ``lines``."""
+        readable = filter(is_requirement, lines)
         return msgspec.structs.replace(
             self.narrow(),
             lock="",
@@ -89,9 +90,7 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
             extras=(),
             groups=(),
             files=(),
-            requirements=tuple(
-                dict.fromkeys((*self.declared, *self.requirements, *filter(is_requirement, lines)))
-            ),
+            requirements=tuple(dict.fromkeys((*self.declared, *self.requirements, *readable))),
         )
 
     def narrow(self) -> "PythonPlan":
@@ -114,6 +113,7 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
     lock = read_lock(project_files)
     project = get_table(tables, "project")
     poetry = get_table(tables, "tool", "poetry")
+    own = get_table(poetry, "dependencies").get("python")
     is_package = _is_package(project_files, tables)
     requirements = (*stated.requirements, *lock.requirements)
     if not is_package:
@@ -134,7 +134,12 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
         lock=lock.name,
         is_package=is_package,
         backend=str(get_table(tables, "build-system").get("build-backend") or ""),
-        requires_python=_find_requirement(project, poetry, setup, lock.requires_python),
+        requires_python=str(
+            project.get("requires-python")
+            or setup.get("requires_python")
+            or lock.requires_python
+            or (convert_version(own) if isinstance(own, str) else "")
+        ),
         wanted_python=_find_wanted(project_files),
         extras=stated.extras,
         groups=stated.groups,
@@ -259,16 +264,6 @@ def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[st
             yield from (line for lines in listed for line in list_texts(lines) if "{" not in line)
 
 
-def _find_requirement(
-    project: Mapping[str, Any], poetry: Mapping[str, Any], setup: Mapping[str, Any], locked: str
-) -> str:
-    own = get_table(poetry, "dependencies").get("python")
-    stated = project.get("requires-python") or setup.get("requires_python") or locked
-    if not stated and isinstance(own, str):
-        stated = convert_version(own)
-    return str(stated or "")
-
-
 def _find_wanted(files: ProjectFiles) -> str:
     """The version in .python-version (the first), runtime.txt or .tool-versions; empty if there is none."""
     for line in files.text(".python-version").splitlines():
@@ -291,9 +286,8 @@ def _read_setup(files: ProjectFiles) -> dict[str, Any]:
         "tests_require": [line for line in options.get("tests_require", "").splitlines() if line.strip()],
         "extras": dict.fromkeys(sections.get("options.extras_require", {}), ""),
     }
-    return found | {
-        name: value for name, value in _read_setup_call(files.module("setup.py")).items() if value
-    }
+    called = _read_setup_call(files.module("setup.py"))
+    return found | {name: value for name, value in called.items() if value}
 
 
 def _read_setup_call(tree: ast.Module) -> dict[str, Any]:
