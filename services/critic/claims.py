@@ -148,103 +148,57 @@ def as_texts(value: Any) -> list[str]:
 
 
 NOTHING = Checked()
+SECONDS = 60.0  # How long a command of a review may run
 
 
-class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """What checking claims again showed, by task.
+class Rerun(msgspec.Struct, kw_only=True):
+    """What checking claims again shows, by task; commands run for at most ``timeout`` seconds each.
 
     ``faults`` refute one, ``unrun`` say why one was not run, ``confirmed`` what bears one out; ``checked``
-    counts that.
+    counts that, ``runs`` says what was run.
     """
 
-    faults: tuple[tuple[str, str], ...] = ()
-    unrun: tuple[tuple[str, str], ...] = ()
-    confirmed: tuple[tuple[str, str], ...] = ()
-    runs: tuple[dict[str, Any], ...] = ()
+    timeout: float = SECONDS
+    faults: list[tuple[str, str]] = []
+    unrun: list[tuple[str, str]] = []
+    confirmed: list[tuple[str, str]] = []
+    runs: list[dict[str, Any]] = []
     checked: Checked = NOTHING
-
-    def plus(self, other: "Rerun") -> "Rerun":
-        """Both in one."""
-        names = [name for name in self.__struct_fields__ if name != "checked"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Rerun(**sums, checked=self.checked.plus(other.checked))
-
-
-class ReviewRecord:
-    """Runs commands for the claims of tasks, each for at most ``timeout`` seconds, recording the results."""
-
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
-        self._faults: list[tuple[str, str]] = []
-        self._unrun: list[tuple[str, str]] = []
-        self._confirmed: list[tuple[str, str]] = []
-        self._runs: list[dict[str, Any]] = []
-        self._checked = NOTHING
 
     def refute(self, task: str, why: str) -> None:
         """Note that a claim of ``task`` does not hold."""
-        self._faults.append((task, why))
+        self.faults.append((task, why))
 
     def skip(self, task: str, why: str) -> None:
         """Note that a claim of ``task`` was not run, or that its run shows nothing."""
-        self._unrun.append((task, clean(why)))
+        self.unrun.append((task, clean(why)))
 
     def confirm(self, task: str, what: str, checked: Checked = NOTHING) -> None:
         """Note what bears out a claim of ``task``, which is ``checked`` by that."""
-        self._confirmed.append((task, clean(what)))
+        self.confirmed.append((task, clean(what)))
         self.count(checked)
 
     def count(self, checked: Checked) -> None:
         """Count what was checked."""
-        self._checked = self._checked.plus(checked)
-
-    @property
-    def skipped(self) -> int:
-        """How many claims were not run so far."""
-        return len(self._unrun)
-
-    @property
-    def refuted(self) -> int:
-        """How many claims were refuted so far."""
-        return len(self._faults)
+        self.checked = self.checked.plus(checked)
 
     def add_run(self, task: str, command: str, **how: Any) -> None:
         """Note that something was run for ``task``."""
-        self._runs.append({"task": task, "command": command, **how})
+        self.runs.append({"task": task, "command": command, **how})
 
     async def execute(
-        self,
-        task: str,
-        argv: Sequence[str],
-        cwd: Path,
-        *,
-        seconds: float = 60.0,
-        readable: Sequence[Path] = (),
-        writable: Sequence[Path] = (),
-        env: Mapping[str, str] | None = None,
+        self, task: str, argv: Sequence[str], cwd: Path, readable: Sequence[Path] = ()
     ) -> CommandResult | None:
         """The result of the command in the jail; None, which is noted, if it cannot be run at all."""
         line = shlex.join([Path(argv[0]).name, *argv[1:]])[:300]
-        limit = min(self.timeout, seconds)
+        limit = min(self.timeout, SECONDS)
         try:
-            result = await run_command(
-                argv, cwd=cwd, timeout=limit, writable=[cwd, *writable], readable=readable, env=env
-            )
+            result = await run_command(argv, cwd=cwd, timeout=limit, writable=[cwd], readable=readable)
         except ActionError as error:
             self.skip(task, f"{line}: {error}")
             return None
         self.add_run(task, line, exit_code=result.exit_code, seconds=round(result.seconds, 3))
         return result
-
-    def result(self) -> Rerun:
-        """Everything that was noted."""
-        return Rerun(
-            faults=tuple(self._faults),
-            unrun=tuple(self._unrun),
-            confirmed=tuple(self._confirmed),
-            runs=tuple(self._runs),
-            checked=self._checked,
-        )
 
 
 def last_line(result: CommandResult) -> str:
@@ -297,7 +251,7 @@ def _read(metadata: Mapping[str, Any], key: str) -> TestRun:
         raise ActionError(f"the account of the tests cannot be read: {error}") from None
 
 
-def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) -> None:
+def judge_tests(record: Rerun, claims: Sequence[Claims], tested: Tested) -> None:
     """Note what a run of tests shows about the ``claims`` that tests pass, and about their patches."""
     after, before = tested
     counts = format_counts(after)

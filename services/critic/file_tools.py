@@ -1,5 +1,6 @@
 """Tools that are given files and report as JSON: how each is started, and how what it says is read."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -77,6 +78,7 @@ KINDS = {
     ),
 }
 """Kinds by name, in the order in which they are told."""
+FILE = Kind(noun="file")
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +115,14 @@ def sort_files(tree: Tree) -> Sources:
 
 def _gaps(tree: Tree, sizes: dict[str, int]) -> Iterator[NotChecked]:
     """What of a tree no checker can be given, and why."""
-    large = [path for path, size in sizes.items() if size > MAX_CHECKED and _is_text(tree.root, path)]
+    # Images and archives are not missed.
+    big = (path for path, size in sizes.items() if size > MAX_CHECKED)
+    large = [path for path in big if find_kind(tree.root, path) or read_text(tree.root, path, 8192)]
     shown = [f"{path}, {sizes[path] / 1e6:,.1f} MB" for path in large]
     if large:
         why = f"no checker is given more than {MAX_CHECKED / 1e6:g} MB"
-        yield NotChecked(what=_few(len(large), "large file", shown), why=why)
+        what = f"{count(len(large), 'large file')} ({format_list(shown, 3)})"
+        yield NotChecked(what=what[:500], why=why)
     closed = [f"{path or '.'}/" for path in tree.unreadable]
     closed += [path for path, size in sizes.items() if size < 0]
     if closed:
@@ -130,55 +135,31 @@ def _gaps(tree: Tree, sizes: dict[str, int]) -> Iterator[NotChecked]:
         yield NotChecked(what="the other files", why=tree.cut, cure="Name a folder within it")
 
 
-def _few(number: int, noun: str, shown: list[str]) -> str:
-    return f"{count(number, noun)} ({format_list(shown, 3)})"[:500]
-
-
 def find_kind(root: Path, path: str) -> str:
     """The kind of the file ``path`` beneath ``root``; empty for none that is known."""
     suffix = PurePosixPath(path).suffix.lower()
     for name, kind in KINDS.items():
         if suffix in kind.suffixes or (kind.path and kind.path.fullmatch(path)):
             return name
-    return "" if suffix else _find_by_program(root / path)
-
-
-def _find_by_program(path: Path) -> str:
-    """The kind that the first line of a file without a suffix names: ``#!/usr/bin/env python3``."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    with os.fdopen(handle, "rb") as file:
-        try:
-            first = file.read(200).split(b"\n")[0].decode("utf-8", "replace")
-        except OSError:
-            return ""
+    # Of a file without a suffix, the first line may say: ``#!/usr/bin/env python3``.
+    first = "" if suffix else read_text(root, path, 200).split("\n")[0]
     match = re.match(r"#!\s*\S*?(?:/env\s+(?:-S\s+)?)?([\w.]+)(?:\s|$)", first)
-    if match is None:
-        return ""
-    named = (name for name, kind in KINDS.items() if kind.program and kind.program.fullmatch(match[1]))
-    return next(named, "")
-
-
-def _is_text(root: Path, path: str) -> bool:
-    """Whether a file may be read by a checker: images and archives are not missed."""
-    return bool(find_kind(root, path) or read_text(root, path, 8192))
+    program = match[1] if match else ""
+    return next(
+        (name for name, kind in KINDS.items() if kind.program and kind.program.fullmatch(program)), ""
+    )
 
 
 def _closed_folders(tree: Tree) -> tuple[str, ...]:
     """The folders that Mailroom can enter because it is root, and a command in the jail cannot."""
-    if os.geteuid():
-        return ()
-    folders = {str(above) for path in tree.files for above in PurePosixPath(path).parents} - {"."}
-    return tuple(f"{folder}/" for folder in folders if not _mode(tree.root / folder) & stat.S_IXOTH)
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.lstat().st_mode
-    except OSError:  # it is gone
-        return 0
+    closed = []
+    every = {str(above) for path in tree.files for above in PurePosixPath(path).parents} - {"."}
+    for folder in () if os.geteuid() else every:
+        with contextlib.suppress(OSError):  # it is gone
+            if (tree.root / folder).lstat().st_mode & stat.S_IXOTH:
+                continue
+        closed.append(f"{folder}/")
+    return tuple(closed)
 
 
 def _size(path: Path) -> int:
@@ -226,48 +207,19 @@ class FileTool(msgspec.Struct, frozen=True, kw_only=True):
         ends = time.monotonic() + timeout
         for start in range(0, len(files), BATCH):
             batch = files[start : start + BATCH]
-            result = await self._run(program, sources, batch, ends - time.monotonic())
+            result = await run_command(
+                [program, *self.command[1:], "--", *(f"./{path}" for path in batch)],
+                cwd=sources.tree.root,
+                timeout=max(0.0, ends - time.monotonic()),
+                output_limit=OUTPUT,
+                separate_errors=True,
+                env={"NO_COLOR": "1"},
+            )
             problem = self._problem(result)
             problems += [f"{count(len(batch), 'file')} not checked: {problem}"] if problem else []
             unread += batch if problem else self.skipped(result, batch)
             findings += () if problem else self.read(result)
-        return self._conclude(sources, kinds, findings, problems, unread)
-
-    async def _run(self, program: str, sources: Sources, files: Sequence[str], left: float) -> CommandResult:
-        words = [program, *self.command[1:], "--", *(f"./{path}" for path in files)]
-        return await run_command(
-            words,
-            cwd=sources.tree.root,
-            timeout=max(0.0, left),
-            output_limit=OUTPUT,
-            separate_errors=True,
-            env={"NO_COLOR": "1"},
-        )
-
-    def _problem(self, result: CommandResult) -> str:
-        """Why a run is no check; empty if it is one."""
-        if result.timed_out:
-            return "the time was up"
-        if result.exit_code not in self.exits:
-            said = (result.errors or result.output).strip().splitlines()
-            return clean(
-                f"{self.name} ended with exit code {result.exit_code}: {said[0] if said else ''}", 200
-            )
-        try:
-            list(self.read(result))
-        except (ValueError, msgspec.MsgspecError):
-            return f"what {self.name} wrote is no report"
-        return ""
-
-    def _conclude(
-        self,
-        sources: Sources,
-        kinds: Sequence[str],
-        findings: list[Finding],
-        problems: list[str],
-        unread: list[str],
-    ) -> Check:
-        total = len(sources.files(kinds))
+        total = len(files)
         if problems and len(unread) == total:
             return missed(self.name, sources, kinds, problems[0].partition(": ")[2])
         own = [name for name in self.settings if name in sources.tree.files]
@@ -280,15 +232,25 @@ class FileTool(msgspec.Struct, frozen=True, kw_only=True):
         why = problem.partition(": ")[2] or f"{self.name} cannot parse {'it' if len(unread) == 1 else 'them'}"
         return msgspec.structs.replace(done, not_checked=(NotChecked(what=clean(what), why=why),))
 
+    def _problem(self, result: CommandResult) -> str:
+        """Why a run is no check; empty if it is one."""
+        if result.timed_out:
+            return "the time was up"
+        if result.exit_code not in self.exits:
+            said = (result.errors or result.output).strip().splitlines()
+            ended = f"{self.name} ended with exit code {result.exit_code}"
+            return clean(f"{ended}: {said[0] if said else ''}", 200)
+        try:
+            list(self.read(result))
+        except (ValueError, msgspec.MsgspecError):
+            return f"what {self.name} wrote is no report"
+        return ""
+
 
 def missed(tool: str, sources: Sources, kinds: Sequence[str], why: str, cure: str = "") -> Check:
     """The check of a tool that could not look at the files of ``kinds``, and why."""
-    here = [(kind, len(sources.files([kind]))) for kind in kinds]
-    named = [
-        KINDS[kind].count(number) if kind in KINDS else count(number, "file")
-        for kind, number in here
-        if number
-    ]
+    here = [(KINDS.get(kind, FILE), len(sources.files([kind]))) for kind in kinds]
+    named = [kind.count(number) for kind, number in here if number]
     gap = NotChecked(what=format_list(named), why=clean(why), cure=cure)
     return Check(tool=ToolRun(name=tool, problem=clean(why)), not_checked=(gap,))
 

@@ -76,7 +76,13 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     If a secret was found, another tool's guess at the same line is left out; rules that ruff took over from
     bandit are reported by bandit.
     """
-    keyed = _keyed(findings).values()
+    first: dict[tuple[str, int, str], Finding] = {}
+    for finding in sorted(findings, key=lambda finding: _order(finding, Counter())):
+        # What it is about: bandit's B602 is ruff's S602.
+        own = finding.rule if finding.tool == "ruff" else f"{finding.tool} {finding.rule}"
+        about = f"S{finding.rule[1:4]}" if finding.tool == "bandit" else own
+        first.setdefault((finding.file, finding.line, about), finding)
+    keyed = first.values()
     often = Counter(finding.rule for finding in keyed)
     every = sorted(keyed, key=lambda finding: _order(finding, often))
     secret = {finding.source for finding in every if finding.tool == "secrets"}
@@ -85,20 +91,6 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         for finding in every
         if not (finding.source in secret and re.fullmatch(r"[BS]10[567]", finding.rule.split(" ")[0]))
     )
-
-
-def _keyed(findings: Iterable[Finding]) -> dict[tuple[str, int, str], Finding]:
-    keyed: dict[tuple[str, int, str], Finding] = {}
-    for finding in sorted(findings, key=lambda finding: _order(finding, Counter())):
-        keyed.setdefault((finding.file, finding.line, _subject(finding)), finding)
-    return keyed
-
-
-def _subject(finding: Finding) -> str:
-    """What a finding is about: bandit's B602 is ruff's S602."""
-    if finding.tool == "bandit":
-        return f"S{finding.rule[1:4]}"
-    return finding.rule if finding.tool == "ruff" else f"{finding.tool} {finding.rule}"
 
 
 def _order(finding: Finding, often: Counter[str]) -> tuple[int, bool, int, int, str, int, str]:

@@ -20,7 +20,6 @@ from services.critic.vulnerabilities import NAME, look_up
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
 from shared.errors import ActionError, ModelError
-from shared.projects.reading import ProjectFiles
 from shared.sandbox.confined import ConfinedFolder
 from shared.source import Tree, read_tree
 from shared.tasks.actions import Outcome
@@ -104,19 +103,20 @@ async def run_checkers(
     gaps = [gap for check in checks for gap in check.not_checked]
     gaps += _without_checker(sources, topics)
     gaps += sources.gaps
-    return Checked(
-        checks=tuple(checks), looked_at=_looked_at(sources, seen, checks), not_checked=_joined(gaps)
-    )
-
-
-def _looked_at(sources: Sources, done: Collection[str], checks: Sequence[Check]) -> tuple[str, ...]:
-    """What was looked at, as a person counts it: ``41 Python files``, ``120 files for secrets``."""
-    found = [
-        KINDS[kind].count(len(sources.kinds[kind]))
-        for kind in KINDS
-        if kind in done and kind in sources.kinds
+    # What was looked at, as a person counts it: ``41 Python files``, ``120 files for secrets``
+    looked = [
+        KINDS[kind].count(len(sources.kinds[kind])) for kind in KINDS if kind in seen & {*sources.kinds}
     ]
-    return (*found, *(check.looked for check in checks if check.looked))
+    looked += [check.looked for check in checks if check.looked]
+    # Each reason once, with all that was not checked for it
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        reasons.setdefault((gap.why, gap.cure), []).append(gap.what)
+    not_checked = tuple(
+        NotChecked(what=format_list(list(dict.fromkeys(what)), 12), why=why, cure=cure)
+        for (why, cure), what in reasons.items()
+    )
+    return Checked(checks=tuple(checks), looked_at=tuple(looked), not_checked=not_checked)
 
 
 def _without_checker(sources: Sources, topics: Collection[Topic]) -> list[NotChecked]:
@@ -131,17 +131,6 @@ def _without_checker(sources: Sources, topics: Collection[Topic]) -> list[NotChe
         for kind, files in sources.kinds.items()
         if kind in KINDS and kind not in covered
     ]
-
-
-def _joined(gaps: Sequence[NotChecked]) -> tuple[NotChecked, ...]:
-    """Each reason once, with all that was not checked for it."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for gap in gaps:
-        groups.setdefault((gap.why, gap.cure), []).append(gap.what)
-    return tuple(
-        NotChecked(what=format_list(list(dict.fromkeys(what)), 12), why=why, cure=cure)
-        for (why, cure), what in groups.items()
-    )
 
 
 Reader = Callable[[Tree], Awaitable[Sequence[ReadRule]]]
@@ -178,25 +167,21 @@ async def inspect_repository(
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
     checked, stated = await asyncio.gather(
         run_checkers(sources, topics, timeout=timeout, granted=granted, workshop=workshop),
-        _drift(sources.tree, reader, workshop) if drift else _no_drift(),
+        _drift(sources, reader, workshop) if drift else asyncio.sleep(0, Drift()),
     )
     return merge(checked, stated)
 
 
-async def _no_drift() -> Drift:
-    return Drift()
-
-
-async def _drift(tree: Tree, reader: Reader | None, workshop: Workshop | None) -> Drift:
+async def _drift(sources: Sources, reader: Reader | None, workshop: Workshop | None) -> Drift:
     """The drift, also from rules that ``reader`` finds; if it does not answer, the note says so."""
     note = ""
     more: Sequence[ReadRule] = ()
     try:
-        more = await reader(tree) if reader else ()
+        more = await reader(sources.tree) if reader else ()
     except ModelError as error:
         note = f"; the model did not read the documents: {error}"
-    found = await asyncio.to_thread(check_drift, tree, more)
-    rules = await check_contracts(ProjectFiles(tree.root), found.rules, workshop) if workshop else found.rules
+    found = await asyncio.to_thread(check_drift, sources.tree, more)
+    rules = await check_contracts(sources.project, found.rules, workshop) if workshop else found.rules
     if rules != found.rules:
         found = Drift(rules=rules, note=count_rules(rules))
     return msgspec.structs.replace(found, note=f"{found.note}{note}")
@@ -205,19 +190,7 @@ async def _drift(tree: Tree, reader: Reader | None, workshop: Workshop | None) -
 def merge(checked: Checked, drift: Drift) -> Inspection:
     """One inspection of what the tools found: worst first, each once, at most MAX_FINDINGS."""
     ranked = rank(finding for check in checked.checks for finding in check.findings)
-    return Inspection(
-        findings=_select(ranked),
-        total=len(ranked),
-        tools=tuple(check.tool for check in checked.checks),
-        drift=drift.rules,
-        drift_note=drift.note,
-        checked=checked.looked_at,
-        not_checked=checked.not_checked,
-    )
-
-
-def _select(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
-    """At most MAX_FINDINGS in their order: a rule that is broken everywhere does not push out the others."""
+    # A rule that is broken everywhere does not push out the others.
     seen: Counter[tuple[str, str]] = Counter()
     places = []
     for place, finding in enumerate(ranked):
@@ -225,7 +198,15 @@ def _select(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
         seen[finding.tool, finding.rule] += 1
         places.append((WEIGHT[finding.severity], often >= HABIT, place))
     kept = sorted(place for _, _, place in sorted(places)[:MAX_FINDINGS])
-    return tuple(ranked[place] for place in kept)
+    return Inspection(
+        findings=tuple(ranked[place] for place in kept),
+        total=len(ranked),
+        tools=tuple(check.tool for check in checked.checks),
+        drift=drift.rules,
+        drift_note=drift.note,
+        checked=checked.looked_at,
+        not_checked=checked.not_checked,
+    )
 
 
 def judge(inspection: Inspection) -> ResultOutcome:

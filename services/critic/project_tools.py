@@ -139,57 +139,35 @@ def read_clippy(result: CommandResult) -> Iterator[Row]:
         spans = [span for span in as_list(message.get("spans")) if span.get("is_primary")]
         if spans:
             rule = str(as_mapping(message.get("code")).get("code") or "rustc")
-            place = spans[0]
-            yield (
-                place["file_name"],
-                rule,
-                str(message["level"]),
-                int(place["line_start"]),
-                str(message["message"]),
-            )
+            file, number = spans[0]["file_name"], int(spans[0]["line_start"])
+            yield file, rule, str(message["level"]), number, str(message["message"])
 
 
-def _node(name: str, *words: str) -> tuple[str, ...]:
-    return (f"node_modules/.bin/{name}", *words)
+def _of_project(
+    name: str, words: str, read: Callable[[CommandResult], Iterable[Row]], **more: Any
+) -> ProjectTool:
+    """A checker that a project of JavaScript or TypeScript installs itself; it takes the place of ours."""
+    program, *options = words.split()
+    command = (f"node_modules/.bin/{program}", *options)
+    given = {"kinds": SCRIPTS, "named": name, "owns": True, **more}
+    return ProjectTool(name=name, ecosystem="javascript", command=command, read=read, **given)
 
 
 TOOLS = (
-    ProjectTool(
-        name="eslint",
-        ecosystem="javascript",
-        kinds=SCRIPTS,
-        command=_node("eslint", "--format", "json", "."),
-        read=read_eslint,
-        named="eslint",
-        owns=True,
+    _of_project("eslint", "eslint --format json .", read_eslint),
+    _of_project("xo", "xo --reporter json", read_eslint),
+    _of_project(
+        "biome", "biome lint --reporter=github --max-diagnostics=1000 .", read_biome, named="@biomejs/biome"
     ),
-    ProjectTool(
-        name="xo",
-        ecosystem="javascript",
-        kinds=SCRIPTS,
-        command=_node("xo", "--reporter", "json"),
-        read=read_eslint,
-        named="xo",
-        owns=True,
-    ),
-    ProjectTool(
-        name="biome",
-        ecosystem="javascript",
-        kinds=SCRIPTS,
-        command=_node("biome", "lint", "--reporter=github", "--max-diagnostics=1000", "."),
-        read=read_biome,
-        named="@biomejs/biome",
-        owns=True,
-    ),
-    ProjectTool(
-        name="tsc",
-        ecosystem="javascript",
+    _of_project(
+        "tsc",
+        "tsc --noEmit --pretty false",
+        read_tsc,
         kinds=("TypeScript",),
-        command=_node("tsc", "--noEmit", "--pretty", "false"),
-        read=read_tsc,
-        exits=(0, 1, 2),
         named="typescript",
         needs="tsconfig.json",
+        exits=(0, 1, 2),
+        owns=False,
     ),
     ProjectTool(
         name="go vet", ecosystem="go", kinds=("Go",), command=("go", "vet", "-json", "./..."), read=read_vet
@@ -262,10 +240,8 @@ async def _run(
     place = prepared.root / environment.folder
     program = _find_program(tool.command[0], place, prepared.root)
     if environment.preparation.problem or not program:
-        why = (
-            environment.preparation.problem
-            or f"the project's {tool.name} is not installed in its environment"
-        )
+        missing = f"the project's {tool.name} is not installed in its environment"
+        why = environment.preparation.problem or missing
         return [_failed(tool, sources, why, environment.preparation.cure)]
     seconds = min(timeout, SECONDS)
     result = await prepared.run([program, *tool.command[1:]], environment, seconds, CI="true")
@@ -289,13 +265,10 @@ def _completed(tool: ProjectTool, sources: Sources, rows: list[Row], root: Path,
         whole = Path(path) if Path(path).is_absolute() else place / path
         file = str(whole.relative_to(root)) if whole.is_relative_to(root) else ""
         if file in known:
-            findings.append(
-                make_finding(tool.name, rule, rate(tool.name, rule, level, file), file, line, message)
-            )
-    files = len(sources.files(tool.kinds))
-    return completed_check(
-        tool.name, "of the project" if tool.named else "as installed", findings, files=files
-    )
+            severity = rate(tool.name, rule, level, file)
+            findings.append(make_finding(tool.name, rule, severity, file, line, message))
+    version = "of the project" if tool.named else "as installed"
+    return completed_check(tool.name, version, findings, files=len(sources.files(tool.kinds)))
 
 
 def _failed(tool: ProjectTool, sources: Sources, why: str, cure: str = "") -> Check:
@@ -311,13 +284,9 @@ def _reason(tool: ProjectTool, result: CommandResult, timeout: float) -> str:
     if result.timed_out:
         return f"{tool.name} did not end within {timeout:g} s"
     said = [line for line in (result.errors or result.output).splitlines() if line.strip()]
-    told = next(
-        (line for line in said if re.search(r"error|cannot|not found", line, re.IGNORECASE)),
-        said[-1] if said else "",
-    )
-    return clean(
-        f"{tool.name} ended with exit code {result.exit_code}{f': {told.strip()}' if told else ''}", 250
-    )
+    errors = [line for line in said if re.search(r"error|cannot|not found", line, re.IGNORECASE)]
+    told = (errors[:1] or said[-1:] or [""])[0].strip()
+    return clean(f"{tool.name} ended with exit code {result.exit_code}{f': {told}' if told else ''}", 250)
 
 
 def _find_program(name: str, place: Path, root: Path) -> str:
@@ -376,7 +345,9 @@ def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
     if tree.cut:
         raise ActionError(f"{repo} is too large to be copied: {tree.cut}")
     held = goal_folder(settings, tree.root)
-    own = () if held else _own_folders(tree.root, settings)
+    own = () if held else (settings.state_dir.resolve(), settings.keys.resolve())
+    if any(map(tree.root.is_relative_to, own)):
+        raise ActionError(f"{tree.root} is the office's own and not copied", "Name the folder of a project")
     target.mkdir(parents=True)
     total = 0
     with ConfinedFolder(held or tree.root) as confined:
@@ -387,13 +358,6 @@ def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
             total += confined.copy_out(str(source), target / name, MAX_BYTES - total)
             if total > MAX_BYTES:
                 raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
-
-
-def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
-    own = (settings.state_dir.resolve(), settings.keys.resolve())
-    if any(map(root.is_relative_to, own)):
-        raise ActionError(f"{root} is the office's own and not copied", "Name the folder of a project")
-    return own
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -106,15 +106,8 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
             return completed_check("ruff", version, findings, files=len(files))
         reason = _ruff_reason(result, timeout)
         problem = f"what {config} says cannot be used ({reason}), so Mailroom's own rules were"
-    chosen = [
-        "--isolated",
-        "--select",
-        SELECTED,
-        "--ignore",
-        IGNORED,
-        "--per-file-ignores",
-        "__init__.py:F401",
-    ]
+    chosen = ["--isolated", "--select", SELECTED, "--ignore", IGNORED]
+    chosen += ["--per-file-ignores", "__init__.py:F401"]
     # The oldest Python that the project supports, as ruff names it; the newest one if it does not say
     wanted = sources.project.table("pyproject.toml", "project").get("requires-python", "")
     match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
@@ -160,11 +153,7 @@ async def _run_ruff(
         timeout,
         files="\n".join(f"./{path}" for path in files),
     )
-    return result, list(_parse_ruff(tree, report))
-
-
-def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
-    files = set(tree.files)
+    findings, known = [], set(tree.files)
     for row in report.splitlines():
         try:
             line = msgspec.json.decode(row, type=_RuffLine)
@@ -172,10 +161,12 @@ def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
             continue
         path = Path(line.filename)
         file = str(path.relative_to(tree.root)) if path.is_relative_to(tree.root) else line.filename
-        if file in files and not is_vendored(file) and line.code != "E902":  # it cannot be read
+        if file in known and not is_vendored(file) and line.code != "E902":  # it cannot be read
             code = line.code or "invalid-syntax"
             number = line.location.row if line.location else 0
-            yield make_finding("ruff", code, _ruff_severity(code, file), file, number, line.message)
+            severity = _ruff_severity(code, file)
+            findings.append(make_finding("ruff", code, severity, file, number, line.message))
+    return result, findings
 
 
 def _ruff_severity(code: str, file: str) -> Severity:
@@ -221,14 +212,10 @@ async def scan_security(sources: Sources, *, timeout: float) -> Check:
     """
     tree = sources.tree
     own = sources.project.table("pyproject.toml", "tool", "bandit")
-    excluded = tuple(
-        f"{str(name).removeprefix('./').rstrip('/')}/" for name in as_list(own.get("exclude_dirs"))
-    )
-    files = [
-        path
-        for path in sources.files(["Python"])
-        if not path.endswith(".pyi") and not path.startswith(excluded)
-    ]
+    folders = (str(name).removeprefix("./").rstrip("/") for name in as_list(own.get("exclude_dirs")))
+    excluded = tuple(f"{folder}/" for folder in folders)
+    sources_of_python = (path for path in sources.files(["Python"]) if not path.endswith(".pyi"))
+    files = [path for path in sources_of_python if not path.startswith(excluded)]
     if not files:
         return skipped_check("bandit", "there are no Python files")
     findings: list[Finding] = []
@@ -285,7 +272,8 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
     step milder in tests and examples. Nothing is sent anywhere to be verified.
     """
     tree = sources.tree
-    files = [path for path in sources.files([ANY]) if _may_hold_secrets(path)]
+    named = ((path, path.rsplit("/", 1)[-1]) for path in sources.files([ANY]))
+    files = [path for path, name in named if name not in LOCKS and not name.lower().endswith(DATA)]
     if not files:
         return skipped_check("secret scan", "there are no files to scan")
     # -I, and a path instead of -m: nothing of the scanned repository can be imported
@@ -303,20 +291,13 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
     elif result.exit_code:
         problem = f"the scan ended with exit code {result.exit_code}"
     version = f"detect-secrets {installed_version('detect-secrets')} and forms of our own"
-    found = [_parse_secret(row) for row in report.splitlines()]
+    found = []
+    for row in report.splitlines():
+        path, line, kind, sureness, mask = msgspec.json.decode(row, type=tuple[str, int, str, int, str])
+        severity: Severity = "high" if sureness == 2 else "medium"
+        if is_test(path) or is_shown(path):
+            # a test's own certificates need keys, but hardly ever a token for a real service
+            severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
+        found.append(make_finding("secrets", kind, severity, path, line, f"{kind}: {mask}"))
     check = completed_check("secret scan", version, found, problem, files=len(files))
     return msgspec.structs.replace(check, looked=f"{count(len(files), 'file')} searched for secrets")
-
-
-def _may_hold_secrets(path: str) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    return name not in LOCKS and not name.lower().endswith(DATA)
-
-
-def _parse_secret(row: bytes) -> Finding:
-    path, line, kind, sureness, mask = msgspec.json.decode(row, type=tuple[str, int, str, int, str])
-    severity: Severity = "high" if sureness == 2 else "medium"
-    if is_test(path) or is_shown(path):
-        # a test's own certificates need keys, but hardly ever a token for a real service
-        severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
-    return make_finding("secrets", kind, severity, path, line, f"{kind}: {mask}")

@@ -73,7 +73,6 @@ JAVASCRIPT = (
 )
 PYTHON = (console.parse_unittest, console.parse_pytest)
 COMPILED = (console.parse_cargo, console.parse_go, console.parse_ctest)
-JAVA = (console.parse_maven, console.parse_gradle)
 RUNNERS = {
     "pytest": Runner("python", (console.parse_pytest,)),
     "unittest": Runner("python", (console.parse_unittest,)),
@@ -82,9 +81,9 @@ RUNNERS = {
     "cargo": Runner("rust", (console.parse_cargo,)),
     "go": Runner("go", (console.parse_go,)),
     "ctest": Runner("c", (console.parse_ctest,)),
-    "java": Runner("java", JAVA),
+    "java": Runner("java", ()),  # its reports tell
     # make, a script and the like: what they start in turn is not known
-    "any": Runner("", (*COMPILED, *JAVA, *JAVASCRIPT, *PYTHON, console.parse_plain)),
+    "any": Runner("", (*COMPILED, *JAVASCRIPT, *PYTHON, console.parse_plain)),
 }
 
 
