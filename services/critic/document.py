@@ -82,10 +82,11 @@ def parse_document(text: str) -> tuple[list[Passage], list[Row]]:
     headings: list[str] = []
     for block in read_blocks(text, inline=False):
         line = block.start + 1
+        heading = " / ".join(block.path)
         if block.kind == "paragraph":
-            passages += _under(block.path, _sentences(block.text, line))
+            passages += _sentences(block.text, line, heading)
         elif block.kind == "code" and block.info in PLAIN:
-            passages += _under(block.path, _listing(block.text, line + block.fenced))
+            passages += _listing(block.text, line + block.fenced, heading)
         elif block.kind == "row" and block.is_header:
             headings = [cell.text.lower() for cell in block.cells]
         elif block.kind == "row":
@@ -94,42 +95,34 @@ def parse_document(text: str) -> tuple[list[Passage], list[Row]]:
     return passages, rows
 
 
-def _under(path: tuple[str, ...], passages: Iterable[Passage]) -> Iterator[Passage]:
-    for passage in passages:
-        yield msgspec.structs.replace(passage, heading=" / ".join(path))
-
-
-def _sentences(content: str, line: int) -> Iterator[Passage]:
+def _sentences(content: str, line: int, heading: str) -> Iterator[Passage]:
     start = 0
-    about = _about(content)
+    # The name that an item of a list begins with: ``**`shared/bus`**: the only importer of nats``
+    named = re.match(r"\s*\**(`[^`]+`|[\w./-]+)\**\s*(?::|—|–|\s-\s)\s*(?=\S)", content)
+    about = named[1] if named else ""
     for end in [*(match.end() for match in SENTENCE.finditer(content)), len(content)]:
         sentence = content[start:end]
         text = " ".join(sentence.split()).strip(" ;")
         if text:
             skipped = content[:start] + sentence[: len(sentence) - len(sentence.lstrip())]
-            yield Passage(text=text, line=line + skipped.count("\n"), about=about)
+            yield Passage(text=text, line=line + skipped.count("\n"), about=about, heading=heading)
         start = end
 
 
-def _about(content: str) -> str:
-    """The name an item of a list begins with: ``**`shared/bus`**: the only importer of nats``."""
-    match = re.match(r"\s*\**(`[^`]+`|[\w./-]+)\**\s*(?::|—|–|\s-\s)\s*(?=\S)", content)
-    return match[1] if match else ""
-
-
-def _listing(content: str, line: int) -> Iterator[Passage]:
+def _listing(content: str, line: int, heading: str) -> Iterator[Passage]:
     """The lines of a drawn tree, each about the path that its indentation gives it, or of any plain block."""
     above: list[tuple[int, str]] = []
     for number, row in enumerate(content.splitlines(), start=line):
         match = LISTED.match(row)
         if not match:
-            yield Passage(text=" ".join(row.split()), line=number, fenced=True)
+            yield Passage(text=" ".join(row.split()), line=number, fenced=True, heading=heading)
             continue
         indent = len(match[1])
         above = [*(pair for pair in above if pair[0] < indent), (indent, match[2])]
         about = "/".join(name.rstrip("/") for _, name in above)
         for part in re.split(r";\s+|(?<=[.!?])\s+(?=[A-Z])", match[4]):
-            yield Passage(text=" ".join(part.split()), line=number, about=about, fenced=True)
+            text = " ".join(part.split())
+            yield Passage(text=text, line=number, about=about, fenced=True, heading=heading)
 
 
 class NamedModules(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,10 +166,13 @@ class ModuleNames:
                 internal += found
             elif found:
                 return None
-            elif package := self._package(part, lenient):
-                external.append(package)
             else:
-                return None
+                package = part.strip("`'\" ")
+                if not NAME.fullmatch(package):
+                    return None
+                if package not in self.external and not (lenient and part.startswith("`")):
+                    return None
+                external.append(package)
         if not internal and not external and not STANDARD.search(phrase):
             return None
         return NamedModules(internal=tuple(internal), external=tuple(external))
@@ -194,12 +190,6 @@ class ModuleNames:
                 depth = min(known.count(".") for known in found)
                 return [known for known in found if known.count(".") == depth]
         return []
-
-    def _package(self, part: str, lenient: bool) -> str:
-        name = part.strip("`'\" ")
-        if not NAME.fullmatch(name):
-            return ""
-        return name if name in self.external or (lenient and part.startswith("`")) else ""
 
 
 def split(phrase: str) -> list[str]:

@@ -100,16 +100,18 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
         text = read_text(tree.root, path)
         if path.endswith(".py"):
             found += _read_python(path, text, index)
-        elif path.endswith(".go"):
-            found += [_resolved(path, name, line, index) for line, name in _go_imports(text, module_path)]
+            continue
+        if path.endswith(".go"):
+            named = _go_imports(text, module_path)
         elif path.endswith(".rs"):
-            found += [_resolved(path, name, line, index) for line, name in _rust_imports(path, text)]
-        elif path.endswith(JVM):
-            found += [_resolved(path, name, line, index) for line, name in _matches(JVM_IMPORT, text)]
+            named = _rust_imports(path, text)
         else:
-            found += [_resolved(path, name, line, index) for line, name in _script_imports(path, text)]
+            named = _matches(JVM_IMPORT, text) if path.endswith(JVM) else _script_imports(path, text)
+        found += [_resolved(path, name, line, index) for line, name in named]
     modules = {module_name(path): path for path in files}
-    return Graph(modules=modules, folders=_folders(modules), imports=tuple(found), cut=cut)
+    names = (name.split(".") for name in modules)
+    folders = frozenset(".".join(parts[:depth]) for parts in names for depth in range(1, len(parts)))
+    return Graph(modules=modules, folders=folders, imports=tuple(found), cut=cut)
 
 
 def module_name(path: str) -> str:
@@ -122,11 +124,6 @@ def module_name(path: str) -> str:
     if len(parts) > 1 and parts[-1] in ("__init__", "index"):
         parts = parts[:-1]
     return ".".join(parts)
-
-
-def _folders(modules: dict[str, str]) -> frozenset[str]:
-    names = (name.split(".") for name in modules)
-    return frozenset(".".join(parts[:depth]) for parts in names for depth in range(1, len(parts)))
 
 
 def _index(files: list[str]) -> dict[str, str]:
@@ -159,7 +156,11 @@ def _read_python(path: str, text: str, index: dict[str, str]) -> Iterator[Import
         return
     package = path.endswith("/__init__.py")
     importer = module_name(path)
-    typing = _typing_lines(tree)
+    typing: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for child in node.body:
+                typing.update(range(child.lineno, (child.end_lineno or child.lineno) + 1))
     for node in ast.walk(tree):
         for name in _imported(node, importer, package, index):
             resolved = _resolved(path, name, getattr(node, "lineno", 0), index)
@@ -187,15 +188,6 @@ def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
     known = next((index[each] for each in names if each in index), None)
     internal = known is not None
     return Import(importer=module_name(path), imported=known or name, internal=internal, file=path, line=line)
-
-
-def _typing_lines(tree: ast.Module) -> set[int]:
-    lines: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            for child in node.body:
-                lines.update(range(child.lineno, (child.end_lineno or child.lineno) + 1))
-    return lines
 
 
 def _script_imports(path: str, text: str) -> Iterator[tuple[int, str]]:

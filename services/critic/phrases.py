@@ -108,8 +108,13 @@ class Sentence:
         subject = self._subject(found["x"])
         if subject is None:
             return []
-        if OTHERS.match(found["y"]):
-            return self._independent(subject)
+        if OTHERS.match(found["y"]):  # the subjects, or the parts of a single one, do not import one another
+            members = subject
+            if len(subject) == 1:
+                depth = subject[0].count(".") + 2
+                inner = (name.split(".") for name in self.names.known if name.startswith(f"{subject[0]}."))
+                members = tuple(sorted({".".join(parts[:depth]) for parts in inner}))
+            return [Layers(**self.stated, levels=(members,), closed=frozenset({0}))] if members else []
         wanted, *excepted = EXCEPT.split(found["y"], maxsplit=1)
         target = self.names.look_up(wanted, lenient=self.lenient)
         exceptions = self.names.look_up(excepted[0]) if excepted else NamedModules()
@@ -117,15 +122,6 @@ class Sentence:
             return []
         ignored = tuple(("**", pattern) for name in exceptions.every for pattern in (name, f"{name}.**"))
         return [Forbidden(**self.stated, subjects=subject, objects=target.every, ignored=ignored)]
-
-    def _independent(self, subject: tuple[str, ...]) -> list[AnyRule]:
-        """The ``subject``s, or the parts of a single one, do not import one another."""
-        members = subject
-        if len(subject) == 1:
-            depth = subject[0].count(".") + 2
-            inner = (name.split(".") for name in self.names.known if name.startswith(f"{subject[0]}."))
-            members = tuple(sorted({".".join(parts[:depth]) for parts in inner}))
-        return [Layers(**self.stated, levels=(members,), closed=frozenset({0}))] if members else []
 
     def _subject(self, phrase: str) -> tuple[str, ...] | None:
         if PRONOUN.fullmatch(phrase):
@@ -231,26 +227,18 @@ FORMS = (
 """The forms, the more specific ones first; x is who imports, y what is imported or not."""
 
 
+ALLOWING = re.compile(r"(?:may|can) (?:import|depend on)|allowed (?:imports|dependencies)|imports only")
+
+
 def parse_table(rows: Sequence[Row], path: str, names: ModuleNames) -> list[AnyRule]:
-    """The rules that the tables of a document state."""
-    return [rule for row in rows for rule in _read_row(row, path, names)]
-
-
-def _read_row(row: Row, path: str, names: ModuleNames) -> list[AnyRule]:
-    """A table whose columns say what may be imported, or what must not."""
+    """The rules that the tables of a document state, by columns of what may be imported, or must not."""
     rules: list[AnyRule] = []
-    subject = row.cells[0][1] if row.cells else ""
-    for heading, cell in row.cells[1:]:
-        form = _column_form(heading)
-        if form and (cell.strip() or form == "imports only"):
-            text = f"{subject} {form} {cell.strip() or 'nothing'}"
+    for row, heading, cell in ((each, *column) for each in rows for column in each.cells[1:]):
+        if re.search(r"(?:must|may|can) ?not|never|forbidden", heading):
+            form = "must not import" if re.search(r"import|depend", heading) and cell.strip() else ""
+        else:
+            form = "imports only" if ALLOWING.search(heading) else ""
+        if form:
+            text = f"{row.cells[0][1]} {form} {cell.strip() or 'nothing'}"
             rules += Sentence(Passage(text=text, line=row.line), path, names).parse()
     return rules
-
-
-def _column_form(heading: str) -> str:
-    """What the cells below ``heading`` say of imports; empty if nothing."""
-    if re.search(r"(?:must|may|can) ?not|never|forbidden", heading):
-        return "must not import" if re.search(r"import|depend", heading) else ""
-    allowing = r"(?:may|can) (?:import|depend on)|allowed (?:imports|dependencies)|imports only"
-    return "imports only" if re.search(allowing, heading) else ""
