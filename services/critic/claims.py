@@ -1,4 +1,4 @@
-"""What results claim that can be run (tests, patches, files of code), and the record of running it again."""
+"""What results claim that can be run, and the record of running it again; tests are run by the engineer."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""Contracts about imports that a repository keeps for a checker: import-linter's and depguard's."""
+"""Contracts about imports that a repository keeps for a checker, read here, or checked by it where it is."""
 
 import itertools
 import re

@@ -18,16 +18,19 @@ from services.critic.contracts import (
     unknown_contracts,
 )
 from services.critic.document import (
+    ABOUT_IMPORTS,
     ABOUT_RULES,
+    BINDING,
     DOCUMENT,
     GENERAL,
     ModuleNames,
     Passage,
+    Sentence,
     parse_document,
+    parse_table,
 )
 from services.critic.findings import clean, make_finding
 from services.critic.imports import AnyRule, Graph, is_broken_by, read_imports
-from services.critic.phrases import ABOUT_IMPORTS, BINDING, Sentence, parse_table
 from shared.agent.context import AgentContext
 from shared.contracts.checkup import DriftRule, Finding
 from shared.llm.protocol import Message

@@ -1,4 +1,4 @@
-"""Tools that are given files and report as JSON: how each is started, and how what it says is read."""
+"""The kinds of files, and the tools that are given files of them and report as JSON."""
 
 import contextlib
 import os

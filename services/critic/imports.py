@@ -1,4 +1,4 @@
-"""Which module imports which: read from Python, JavaScript, TypeScript, Go, Rust, Java and Kotlin as text."""
+"""Which module imports which in Python, JavaScript, TypeScript, Go, Rust, Java, Kotlin; rules about that."""
 
 import ast
 import functools
@@ -248,6 +248,8 @@ def _rust_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
             if names:
                 yield line, ".".join(names)
 
+
+# --- rules about imports ------------------------------------------------------------------------------
 
 THIRD_PARTY = "<third party>"
 """Stands among the objects of a rule for every package from elsewhere that is not of the standard library."""

@@ -15,8 +15,7 @@ from services.critic.drift import Drift, ReadRule, check_drift, count_rules
 from services.critic.file_tools import ANY, KINDS, FileTool, Sources, missed, sort_files
 from services.critic.findings import WEIGHT, Check, rank
 from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced, kinds_of
-from services.critic.scans import lint, scan_secrets, scan_security
-from services.critic.vulnerabilities import NAME, look_up
+from services.critic.scans import NAME, lint, look_up, scan_secrets, scan_security
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
 from shared.errors import ActionError, ModelError

@@ -1,4 +1,4 @@
-"""Checkers that need the project prepared: its own eslint, xo, biome, tsc; go vet, staticcheck; clippy."""
+"""Copies of projects with their environments, and checkers that need one: eslint, tsc, go vet, clippy."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The review of a goal's results, without a model: what was claimed is held against what can be looked up."""
+"""The review of a goal's results: what is claimed is looked up; a model, if there is one, reads the rest."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,10 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
         redo += [name] if judged.faults else []
         unjudged = tuple(clean(f"{name}: {words}") for words in judged.unjudged)
         checked = checked.plus(msgspec.structs.replace(judged.checked, unjudged=unjudged))
-    done = any(map(_says_something, results.values()))
+    done = any(
+        each.get("status") == TaskStatus.COMPLETED and each.get("outcome") != ResultOutcome.NOT_CHECKED
+        for each in map(as_mapping, results.values())
+    )
     if not done and not checked.unjudged:
         checked = checked.plus(Checked(unjudged=("no task completed",)))
     decision: Decision = "sent_back" if redo else "approved" if done else "not_checked"
@@ -62,21 +65,15 @@ def settle(verdict: Verdict, results: Mapping[str, Any]) -> Verdict:
     """
     if verdict.decision != "approved" or list_checks(verdict.checked):
         return verdict
-    if wrote := [name for name, result in results.items() if _is_by_model(as_mapping(result))]:
-        return leave_open(verdict, *(f"{name}: {WORDS_ALONE}" for name in wrote))
+    wrote = []
+    for name, result in results.items():
+        metadata = as_mapping(as_mapping(result).get("metadata"))
+        by_model = "steps" in metadata or as_mapping(metadata.get("usage")).get("calls")
+        if by_model and as_mapping(result).get("status") == TaskStatus.COMPLETED:
+            wrote.append(f"{name}: {WORDS_ALONE}")
+    if wrote:
+        return leave_open(verdict, *wrote)
     return msgspec.structs.replace(verdict, approved=False, decision="nothing_checked")
-
-
-def _is_by_model(result: Mapping[str, Any]) -> bool:
-    metadata = as_mapping(result.get("metadata"))
-    completed = result.get("status") == TaskStatus.COMPLETED
-    return completed and bool("steps" in metadata or as_mapping(metadata.get("usage")).get("calls"))
-
-
-def _says_something(result: Any) -> bool:
-    """Whether a task completed, and its result says more than that nothing could be checked."""
-    values = as_mapping(result)
-    return values.get("status") == TaskStatus.COMPLETED and values.get("outcome") != ResultOutcome.NOT_CHECKED
 
 
 def repository_of(result: Any) -> Path | None:
@@ -132,11 +129,21 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> Judged:
     paths = as_texts(result.get("output_paths"))
     claimed = dict.fromkeys([*as_texts(result.get("evidence_refs")), *_sources(metadata)])
     sources = [claim for claim in claimed if claim not in doubtful and claim not in paths]
-    missing, found = _look_up(sources, repo)
+    # Those that are not beneath the repository, and how many are; others, such as web pages, are neither
+    missing, found = list[str](), 0
+    if repo is not None and repo.is_dir():
+        root, lengths = repo.resolve(), dict[Path, int]()
+        there = {source: _exists(source, root, lengths) for source in sources}
+        missing, found = (
+            [source for source in there if there[source] is False],
+            sum(map(bool, there.values())),
+        )
+    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+    unfound = f"it names sources that cannot be found: {', '.join(missing[:SHOWN])}{more}"
     unproved = find_unproved(output, metadata, str(result.get("agent") or ""), paths)
     unchecked = result.get("outcome") == ResultOutcome.NOT_CHECKED
     return Judged(
-        [*_unfound(missing), *_miscounted(metadata), *unproved],
+        [*([unfound] if missing else []), *_miscounted(metadata), *unproved],
         unjudged=[output.splitlines()[0]] if unchecked else [],
         checked=Checked(sources=len(sources), found=found) if found or missing else Checked(),
     )
@@ -156,23 +163,6 @@ def _sources(value: Any, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _sources(inner, depth + 1)
-
-
-def _look_up(sources: Sequence[str], repo: Path | None) -> tuple[list[str], int]:
-    """The sources that are not beneath ``repo``, and how many are; others, such as web pages, are neither."""
-    if repo is None or not repo.is_dir():
-        return [], 0
-    lengths: dict[Path, int] = {}
-    root = repo.resolve()
-    there = {source: _exists(source, root, lengths) for source in sources}
-    return [source for source, found in there.items() if found is False], sum(map(bool, there.values()))
-
-
-def _unfound(missing: Sequence[str]) -> list[str]:
-    if not missing:
-        return []
-    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-    return [f"it names sources that cannot be found: {', '.join(missing[:SHOWN])}{more}"]
 
 
 def is_found(source: str, repo: Path | None) -> bool:
@@ -222,7 +212,11 @@ def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool | None:
     if "://" in claim or claim.startswith("git:") or not match:
         return None
     path = (root / match["path"]).resolve()
-    if not _is_path(match["path"], match["line"], root):
+    # A path of the repository, not the name of a test, a log or a place inside a program
+    named = match["path"]
+    beneath = "/" in named and (root / named.split("/", maxsplit=1)[0]).exists()
+    absolute = named.startswith(("<", "/"))
+    if not (named.startswith(f"{root}/") if absolute else match["line"] or beneath):
         return True if path.is_relative_to(root) and path.exists() else None
     if not path.is_relative_to(root) or not path.exists():
         return False
@@ -235,13 +229,6 @@ def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool | None:
     return 1 <= int(match["line"]) <= max(1, lengths[path])
 
 
-def _is_path(path: str, line: str | None, root: Path) -> bool:
-    """Whether it is a path of the repository, not the name of a test, a log or a place inside a program."""
-    if path.startswith(("<", "/")):
-        return path.startswith(f"{root}/")
-    return bool(line) or ("/" in path and (root / path.split("/", maxsplit=1)[0]).exists())
-
-
 def _miscounted(metadata: Mapping[str, Any]) -> Iterator[str]:
     """Where the counts of tests or findings in ``metadata`` contradict each other."""
     for value in metadata.values():
@@ -249,7 +236,11 @@ def _miscounted(metadata: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(value, Mapping) and {"exit_code", "passed", "failed"} <= set(value):
                 yield from _miscounted_tests(msgspec.convert(value, TestRun))
             elif isinstance(value, Mapping) and {"findings", "total", "tools"} <= set(value):
-                yield from _miscounted_findings(msgspec.convert(value, Inspection))
+                found = msgspec.convert(value, Inspection)
+                if found.total < len(found.findings):
+                    yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
+                if found.total > sum(tool.findings for tool in found.tools):
+                    yield f"{found.total} findings are counted, but the tools report fewer"
         except (msgspec.ValidationError, ValueError):
             yield f"its account of the {'tests' if 'exit_code' in value else 'findings'} cannot be read"
 
@@ -263,13 +254,6 @@ def _miscounted_tests(run: TestRun) -> Iterator[str]:
         yield f"{ended}, but none is said to have failed, and no reason is given"
     if run.failed >= 0 and len(run.failures) > broken:
         yield f"{len(run.failures)} failures are listed, but {broken} are counted"
-
-
-def _miscounted_findings(found: Inspection) -> Iterator[str]:
-    if found.total < len(found.findings):
-        yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
-    if found.total > sum(tool.findings for tool in found.tools):
-        yield f"{found.total} findings are counted, but the tools report fewer"
 
 
 QUOTED = 4_000  # The most characters of a result that the model reads

@@ -13,7 +13,7 @@ import pytest
 
 from services.critic import vulnerability_scan
 from services.critic.file_tools import sort_files
-from services.critic.vulnerabilities import _finding, look_up
+from services.critic.scans import _finding, look_up
 from shared.projects.reading import ProjectFiles
 from shared.projects.reading.locks import read_locked
 from shared.source import read_tree
