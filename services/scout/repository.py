@@ -8,7 +8,6 @@ from urllib.parse import unquote, urlsplit
 
 from services.scout.build_instructions import (
     all_commands,
-    ci_files,
     make_targets,
     read_building,
     read_commands,
@@ -17,6 +16,7 @@ from services.scout.documents import Document, Paragraph, parse
 from services.scout.layout import CodeSurvey, read_layout, survey_code
 from shared.contracts.checkup import RepositoryReading, Statement
 from shared.projects.reading import Project, read_project
+from shared.projects.reading.ci import ci_files
 from shared.projects.reading.manifests import (
     LICENCES,
     Manifest,
@@ -38,32 +38,27 @@ def read_questions(project: Project, readmes: list[Document], found: CodeSurvey)
     """The open questions: what is missing, then contradictions, then the authors' own notes."""
     tree, manifests = project.tree, project.manifests
     return [
-        *_missing(tree, readmes, manifests, found),
+        *_missing(project, readmes, found),
         *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
         *_versions(tree, manifests),
         *_licences(tree, manifests),
         *_pythons(readmes, manifests),
-        *[
-            statement
-            for readme in readmes[:1]
-            for statement in _broken_references(tree, project.files, readme)
-        ],
+        *(each for readme in readmes[:1] for each in _broken_references(tree, project.files, readme)),
         *_notes(found),
         *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
     ]
 
 
-def _missing(
-    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
-) -> list[Statement]:
+def _missing(project: Project, readmes: list[Document], found: CodeSurvey) -> list[Statement]:
+    tree = project.tree
     if not tree.files:
         return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
-    has_licence = bool(licence_files(tree)) or any(manifest.licence for manifest in manifests)
+    has_licence = bool(licence_files(tree)) or any(manifest.licence for manifest in project.manifests)
     gaps = {
         "There is no README: what is this for, and how is it used?": not readmes,
         "No licence is declared: may others use this, and how?": not has_licence,
         "No tests were found: how is a change known to be right?": not any(map(is_test, tree.files)),
-        "No continuous integration is configured: who runs the checks?": not ci_files(tree),
+        "No continuous integration is configured: who runs the checks?": not ci_files(tree.files),
     }
     checked = list(gaps.items())[: None if found.code else 2]
     return [cite(gap, ".") for gap, is_missing in checked if is_missing]
@@ -104,17 +99,14 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     if len(files) != 1:
         return []
     holds = licence_in(tree, files[0])
-    for manifest in manifests:
-        declared = manifest.licence
-        if holds and declared and len(declared.text) < 60 and _differs(holds, declared.text):
+    for declared in (manifest.licence for manifest in manifests):
+        if not (holds and declared and len(declared.text) < 60):
+            continue
+        named = [name for name in LICENCES if re.search(rf"(?<![A-Z]){name}", declared.text, re.IGNORECASE)]
+        if len(named) == 1 and named[0] != holds:
             text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
             return [Statement(text=clean(text), source=declared.source)]
     return []
-
-
-def _differs(holds: str, declared: str) -> bool:
-    named = [name for name in LICENCES if re.search(rf"(?<![A-Z]){name}", declared, re.IGNORECASE)]
-    return len(named) == 1 and named[0] != holds
 
 
 def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -145,9 +137,15 @@ def _broken_references(tree: Tree, files: ProjectFiles, readme: Document) -> lis
             missing.setdefault(path, reference.line)
     statements = [
         cite(f"The README names {format_code(path)}, which does not exist", readme.path, line)
-        for path, line in missing.items()
+        for path, line in list(missing.items())[:8]
     ]
-    return [*statements[:8], *_unknown_targets(tree, files, readme)]
+    known = make_targets(tree, files)
+    for line, words in all_commands(readme) if known is not None else ():
+        match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
+        if match and known is not None and match[1] not in known:
+            text = f"The README says {format_code(match[0])}, which the Makefile does not know"
+            return [*statements, cite(text, readme.path, line)]
+    return statements
 
 
 def _local_path(target: str) -> str:
@@ -164,27 +162,13 @@ def _local_path(target: str) -> str:
     return path if "." in path or target.endswith("/") else ""
 
 
-def _unknown_targets(tree: Tree, files: ProjectFiles, readme: Document) -> list[Statement]:
-    known = make_targets(tree, files)
-    if known is None:
-        return []
-    for line, words in all_commands(readme):
-        match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
-        if match and match[1] not in known:
-            text = f"The README says {format_code(match[0])}, which the Makefile does not know"
-            return [cite(text, readme.path, line)]
-    return []
-
-
 def _notes(found: CodeSurvey) -> list[Statement]:
     if not found.notes:
         return []
     kinds = Counter(note.kind for note in found.notes)
     counted = format_list([f"{number:,} {kind}" for kind, number in kinds.most_common()])
-    first = [
-        f"{note.file}:{note.line}{f' ({clean(note.text, 60)})' if note.text else ''}"
-        for note in found.notes[:3]
-    ]
+    said = (f" ({clean(note.text, 60)})" if note.text else "" for note in found.notes)
+    first = [f"{note.file}:{note.line}{text}" for note, text in zip(found.notes[:3], said, strict=False)]
     text = f"The authors left {counted} in the code: {format_list(first, 3)}"
     return [cite(text, found.notes[0].file, found.notes[0].line)]
 
@@ -225,18 +209,15 @@ def _prose(readme: Document) -> list[Paragraph]:
         below = [title for title in section.titles if title != name]
         if any(ELSEWHERE.match(title) for title in below) or (found and below):
             continue
-        if _is_prose(paragraph.text):
+        # It reads as a sentence: five words beside addresses, and is no mere list of links.
+        text = paragraph.text
+        words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
+        marks = text.count("|") + text.count("•") + text.count("·")
+        if len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":"):
             found.append(paragraph)
         if len(found) == 2:
             break
     return found
-
-
-def _is_prose(text: str) -> bool:
-    """Whether it reads as a sentence: five words beside addresses, and no mere list of links."""
-    words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
-    marks = text.count("|") + text.count("•") + text.count("·")
-    return len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":")
 
 
 def find_licence(root: Path) -> list[Statement]:

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,10 @@ STRICT = re.compile(
 """Variables that only suit the CI machine, or make warnings errors there."""
 
 
+CI = re.compile(
+    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
+    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
+)
 KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
 """What is known of other contexts of GitHub's expressions."""
 ACTIONS = {
@@ -96,8 +100,16 @@ def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
     return tuple(scripts)
 
 
-def list_commands(text: str) -> list[tuple[int, str]]:
+def ci_files(paths: Iterable[str]) -> list[str]:
+    """The files among ``paths`` that configure continuous integration of any kind."""
+    return [path for path in paths if CI.fullmatch(path)]
+
+
+def list_commands(path: str, text: str) -> list[tuple[int, str]]:
     """Every line of every script in a CI file of any kind, whatever it runs for, with its number."""
+    if not path.endswith((".yml", ".yaml")):
+        rows = enumerate(text.splitlines(), start=1)
+        return [(number, row.strip()) for number, row in rows if row[:1] != "#"]
     return [
         (script.line + number, line.strip())
         for script in _find_scripts(_load(text))
