@@ -1,4 +1,4 @@
-"""Research briefs in Markdown, in which every citation leads to its source, and the report of a discovery."""
+"""Research briefs in Markdown: a model's summary checked against its sources, citations that lead there."""
 
 import re
 import time
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote as quote_address
-from urllib.parse import urlsplit
 
 import msgspec
 
-from services.frontier.relevance import ratings_of
+from services.frontier.relevance import ratings_of, summary_of
+from services.frontier.sources import host_of
 from shared.contracts import DiscoveryResult
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
@@ -52,9 +52,11 @@ async def synthesize(
     A statement that cites what is not among them, or nothing, is sent back to the model; raises ModelError
     if it insists.
     """
-    listed = [
-        f"{number}. {item['title']}\n{_material(item, texts or {})}\n" for number, item in sources.items()
-    ]
+    listed = []
+    for number, item in sources.items():
+        whole = clean((texts or {}).get(str(item.get("arxiv_id", "")), ""), MAX_READ)
+        read = f"\nIts text: {whole}" if whole else ""
+        listed.append(f"{number}. {item['title']}\n{clean(summary_of(item), 1_500)}{read}\n")
     asked = (
         f"Summarise what these sources say about {topic!r} in at most {MAX_STATEMENTS} statements of a "
         "sentence each. "
@@ -70,17 +72,16 @@ async def synthesize(
     )
 
 
-def _material(item: Mapping[str, Any], texts: Mapping[str, str]) -> str:
-    abstract = clean(str(item.get("abstract") or item.get("summary") or ""), 1_500)
-    whole = texts.get(str(item.get("arxiv_id", "")), "")
-    return f"{abstract}\nIts text: {clean(whole, MAX_READ)}" if whole else abstract
-
-
 def check_citations(synthesis: Synthesis, sources: Mapping[int, Mapping[str, Any]]) -> str | None:
     """What is wrong with the citations, as the model is told; None if each is a source."""
     if not 1 <= len(synthesis.claims) <= MAX_STATEMENTS:
         return f"Give 1 to {MAX_STATEMENTS} claims"
-    known = _addresses(sources)
+    # The ids and addresses under which the sources may be named
+    known = {str(item["arxiv_id"]).casefold() for item in sources.values() if "arxiv_id" in item}
+    known |= {
+        (abstract_url(item) if "arxiv_id" in item else str(item["link"])).casefold()
+        for item in sources.values()
+    }
     for claim in synthesis.claims:
         groups = NUMBER.findall(claim.statement)
         written = [int(number) for group in groups for number in re.findall(r"\d+", group)]
@@ -93,17 +94,6 @@ def check_citations(synthesis: Synthesis, sources: Mapping[int, Mapping[str, Any
             if not plain or not any(plain in one for one in known):
                 return f"{claim.statement[:80]!r} names {address!r}, which is none of the sources"
     return None
-
-
-def _addresses(sources: Mapping[int, Mapping[str, Any]]) -> set[str]:
-    """The ids and addresses under which the sources may be named."""
-    return {
-        address.casefold()
-        for item in sources.values()
-        for address in (
-            (str(item["arxiv_id"]), abstract_url(item)) if "arxiv_id" in item else (str(item["link"]),)
-        )
-    }
 
 
 def find_unsourced(text: str, evidence: Sequence[str]) -> list[str]:
@@ -129,14 +119,18 @@ def depth_of(item: Mapping[str, Any], texts: Mapping[str, str]) -> str:
     """What was read of a source: its full text, its abstract or summary, or its title alone."""
     if texts.get(str(item.get("arxiv_id", ""))):
         return "full text"
-    return "abstract" if str(item.get("abstract") or item.get("summary") or "").strip() else "title"
+    return "abstract" if summary_of(item).strip() else "title"
 
 
 def independent_groups(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """The sources by who made them: papers that share an author are one, and so is news of one host."""
     groups: list[tuple[set[str], list[Mapping[str, Any]]]] = []
     for item in items:
-        makers, members = _makers(item), [item]
+        members = [item]
+        makers = {f"author {' '.join(str(each).casefold().split())}" for each in item.get("authors") or ()}
+        if not makers:
+            host = host_of(str(item.get("link") or ""))
+            makers = {f"host {host}" if host else f"item {item.get('arxiv_id') or item.get('title')}"}
         apart = []
         for names, others in groups:
             if names & makers:
@@ -146,14 +140,6 @@ def independent_groups(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[
                 apart.append((names, others))
         groups = [*apart, (makers, members)]
     return [members for _, members in groups]
-
-
-def _makers(item: Mapping[str, Any]) -> set[str]:
-    authors = {f"author {' '.join(str(each).casefold().split())}" for each in item.get("authors") or ()}
-    if authors:
-        return authors
-    host = (urlsplit(str(item.get("link") or "")).hostname or "").removeprefix("www.")
-    return {f"host {host}" if host else f"item {item.get('arxiv_id') or item.get('title')}"}
 
 
 def support_of(items: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> float:
@@ -186,7 +172,7 @@ def _level(support: float) -> str:
 def is_about(item: Mapping[str, Any], topic: str, texts: Mapping[str, str]) -> bool:
     """Whether a source has half of a topic's words; any source is about a topic of no words."""
     wanted = find_terms(topic).keys()
-    said = f"{item.get('title', '')} {item.get('abstract') or item.get('summary') or ''}"
+    said = f"{item.get('title', '')} {summary_of(item)}"
     held = find_terms(f"{said} {texts.get(str(item.get('arxiv_id', '')), '')}").keys()
     return len(wanted & held) >= LEAST_ABOUT * len(wanted)
 
@@ -249,9 +235,22 @@ def compose_brief(title: str, found: Findings, topic: str = "") -> str:
     """
     sources = number_sources(found)
     numbers = {item_url(item): number for number, item in sources.items()}
-    lines = [f"# {escape(title)}", "", _format_counts(found, topic), ""]
+    parts = []
+    if found.papers:
+        parts.append(f"{count(len(found.all_papers()), 'paper')} (confidence: {found.confidence(topic)})")
+    if found.news:
+        parts.append(count(len(found.news), "news item"))
+    moment = datetime.fromtimestamp(found.looked_up, UTC)
+    counts = f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
+    lines = [f"# {escape(title)}", "", counts, ""]
     if found.summary:
-        lines += ["## Summary (by a model, from the sources below)", "", *_format_summary(found, sources), ""]
+        lines += ["## Summary (by a model, from the sources below)", ""]
+        # citations within the text were checked, and are repeated by the numbers after it
+        for statement, cited in found.summary:
+            support = describe_support([sources[number] for number in cited], found.texts)
+            marks = "".join(f"[{number}]" for number in cited)
+            lines.append(f"- {escape(CITED.sub('', statement))} {marks} ({support})")
+        lines.append("")
     shown: set[str] = set()
     for interest, papers in found.papers.items():
         lines += [f"## Papers: {escape(interest)}", ""]
@@ -272,26 +271,6 @@ def compose_brief(title: str, found: Findings, topic: str = "") -> str:
         lines += ["## Sources", "", *(_format_source(number, item) for number, item in sources.items()), ""]
         lines += [f"[{number}]: <{item_url(item)}>" for number, item in sources.items()]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _format_counts(found: Findings, topic: str) -> str:
-    papers_count, news = len(found.all_papers()), len(found.news)
-    parts = []
-    if found.papers:
-        parts.append(f"{count(papers_count, 'paper')} (confidence: {found.confidence(topic)})")
-    if news:
-        parts.append(count(news, "news item"))
-    moment = datetime.fromtimestamp(found.looked_up, UTC)
-    return f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
-
-
-def _format_summary(found: Findings, sources: Mapping[int, Mapping[str, Any]]) -> list[str]:
-    # citations within the text were checked, and are repeated by the numbers after it
-    return [
-        f"- {escape(CITED.sub('', statement))} {''.join(f'[{number}]' for number in numbers)}"
-        f" ({describe_support([sources[number] for number in numbers], found.texts)})"
-        for statement, numbers in found.summary
-    ]
 
 
 def _format_paper(

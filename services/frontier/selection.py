@@ -1,4 +1,4 @@
-"""Which papers and news are told: rated by interests, and by what people kept, opened and dismissed."""
+"""Which papers and news are told: not reported before, rated by interests and by judgements of people."""
 
 import asyncio
 import hashlib
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from services.frontier.brief import item_url
-from services.frontier.relevance import Rater, relevance_of_cosine, score_of
+from services.frontier.relevance import Rater, relevance_of_cosine, score_of, summary_of
 from services.frontier.sources import Options, SourceAnswer, group_stories
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -61,7 +61,19 @@ class ReportedItems:
         reporters = await self._reporters(keys)
         if exclusive and any(reporter not in ("", task.task_id) for reporter in reporters.values()):
             raise Conflict("What it found was reported by another task meanwhile")
-        return [self._entry(key, item, task) for key, item in keys.items() if not reporters[key]]
+        entries = []
+        for key, item in ((key, item) for key, item in keys.items() if not reporters[key]):
+            reported = DiscoveryResult(
+                sender=self._agent,
+                goal_id=task.goal_id,
+                task_id=task.task_id,
+                agent=self._agent,
+                query=str(item.get("title", ""))[:300] or key,
+                citations=(key, item_url(item)),
+                summary=clean(str(item.get("told") or summary_of(item)), 500),
+            )
+            entries.append(seal(self._subject(key), reported, expect=0))
+        return entries
 
     async def _reporters(self, keys: Iterable[str]) -> Mapping[str, str]:
         gate = asyncio.Semaphore(MAX_CONCURRENT)
@@ -72,19 +84,6 @@ class ReportedItems:
             return key, record.value.task_id if record else ""
 
         return dict(await asyncio.gather(*map(look_up, keys)))
-
-    def _entry(self, key: str, item: Mapping[str, Any], task: Task) -> Entry:
-        title = str(item.get("title", ""))[:300]
-        reported = DiscoveryResult(
-            sender=self._agent,
-            goal_id=task.goal_id,
-            task_id=task.task_id,
-            agent=self._agent,
-            query=title or key,
-            citations=(key, item_url(item)),
-            summary=clean(str(item.get("told") or item.get("summary") or item.get("abstract") or ""), 500),
-        )
-        return seal(self._subject(key), reported, expect=0)
 
     def _subject(self, key: str) -> str:
         return subjects.record(self._agent, "reported", _digest(key))
@@ -129,20 +128,17 @@ async def store_discoveries(
             await memory.add(*nodes)
             return ""
         except WriteRefused:
-            refused = [node for node in nodes if not await _is_accepted(memory, node)]
+            refused = 0
+            for node in nodes:
+                try:
+                    await memory.add(node)
+                except WriteRefused:
+                    refused += 1
     except BusUnavailable as error:
         return f"Not in memory yet: {error}"
     except BusError as error:
         return f"Memory did not take what was found: {error}"
-    return f"Memory had {len(refused)} of {len(nodes)} items already." if refused else ""
-
-
-async def _is_accepted(memory: Memory, node: Node) -> bool:
-    try:
-        await memory.add(node)
-    except WriteRefused:
-        return False
-    return True
+    return f"Memory had {refused} of {len(nodes)} items already." if refused else ""
 
 
 def make_node(item: Mapping[str, Any], agent: str, topic: str) -> Node:
@@ -150,12 +146,11 @@ def make_node(item: Mapping[str, Any], agent: str, topic: str) -> Node:
     key = item_key(item)
     paper = "arxiv_id" in item
     kept = ("arxiv_id", "authors", "published", "categories") if paper else ("published", "source")
-    said = str(item.get("abstract") or item.get("summary") or "")
     return Node(
         id=f"discovery-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:32]}",
         kind="observation",
         title=clean(f"{'Paper' if paper else 'News'}: {item['title']}", 250),
-        body=f"{clean(said, 1_500)}\n\nSource: {item_url(item)}".strip(),
+        body=f"{clean(summary_of(item), 1_500)}\n\nSource: {item_url(item)}".strip(),
         tags=("discovery", "paper" if paper else "news"),
         metadata={
             **{name: item[name] for name in kept if name in item},
@@ -175,6 +170,15 @@ POINTS = {"keep": 4.0, "open": 1.5, "dismiss": -6.0}
 Verdict = Literal["keep", "open", "dismiss"]
 
 
+def fade(moment: str, now: datetime, half_life: float) -> float:
+    """1 at a moment, a half after ``half_life`` days; 0 if that is no moment."""
+    try:
+        days = (now - parse_timestamp(moment)).total_seconds() / 86_400
+    except ValueError:
+        return 0.0
+    return float(0.5 ** (max(0.0, days) / half_life))
+
+
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What a person thought of an item; ``at`` is when."""
 
@@ -185,11 +189,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     def points(self, now: datetime) -> float:
         """How much it counts now."""
-        try:
-            days = (now - parse_timestamp(self.at)).total_seconds() / 86_400
-        except ValueError:
-            return 0.0
-        return float(POINTS[self.verdict] * 0.5 ** (max(0.0, days) / HALF_LIFE))
+        return POINTS[self.verdict] * fade(self.at, now, HALF_LIFE)
 
 
 class Feedback:
@@ -255,21 +255,16 @@ def apply_feedback(
     """
     moment = now or datetime.now(UTC)
     weighted = [(each, each.points(moment)) for each in judged]
-    return [_with_liking(item, weighted, vectors) for item in items]
-
-
-def _with_liking(
-    item: dict[str, Any], judged: Sequence[tuple[Judged, float]], vectors: Mapping[str, Sequence[float]]
-) -> dict[str, Any]:
-    rated = [(points * _likeness(item["title"], each.title, vectors), each) for each, points in judged]
-    best = max(rated, key=lambda each: each[0], default=None)
-    gain = max(0.0, best[0]) if best else 0.0
-    loss = min((points for points, _ in rated), default=0.0)
-    liking = round(gain + min(0.0, loss), 2)
-    if not liking:
-        return item
-    like = best[1].title if best and gain >= 1 and best[1].verdict == "keep" else ""
-    return {**item, "liking": liking, **({"like": like} if like else {})}
+    liked = []
+    for item in items:
+        rated = [(points * _likeness(item["title"], each.title, vectors), each) for each, points in weighted]
+        best = max(rated, key=lambda each: each[0], default=None)
+        gain = max(0.0, best[0]) if best else 0.0
+        loss = min((points for points, _ in rated), default=0.0)
+        liking = round(gain + min(0.0, loss), 2)
+        like = best[1].title if best and gain >= 1 and best[1].verdict == "keep" else ""
+        liked.append({**item, "liking": liking, **({"like": like} if like else {})} if liking else item)
+    return liked
 
 
 def _likeness(one: str, other: str, vectors: Mapping[str, Sequence[float]]) -> float:
@@ -351,15 +346,7 @@ class Selector:
 
 
 def _interest(item: Mapping[str, Any], now: datetime) -> float:
-    return score_of(item) + FRESH * _freshness(str(item.get("published") or ""), now)
-
-
-def _freshness(published: str, now: datetime) -> float:
-    try:
-        days = (now - parse_timestamp(published)).total_seconds() / 86_400
-    except ValueError:
-        return 0.0
-    return float(0.5 ** (max(0.0, days) / NEWS_HALF_LIFE))
+    return score_of(item) + FRESH * fade(str(item.get("published") or ""), now, NEWS_HALF_LIFE)
 
 
 def all_items(papers: Sequence[Item], stories: Sequence[Item]) -> list[Item]:

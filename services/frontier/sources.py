@@ -1,4 +1,4 @@
-"""The sources: arXiv and feeds, each asked at most once in some hours; items about one thing are joined."""
+"""The sources: arXiv with the texts of papers, and feeds; what is about one thing is joined."""
 
 import asyncio
 import contextlib
@@ -193,24 +193,28 @@ def group_stories(items: Iterable[Item]) -> list[Item]:
     stories: list[tuple[frozenset[str], Item]] = []
     for item in items:
         words = frozenset(find_terms(item["title"]))
-        same = next((story for known, story in stories if _is_same(words, known)), None)
+        common = ((len(words & known), min(len(words), len(known)), story) for known, story in stories)
+        same = next(
+            (
+                story
+                for number, least, story in common
+                if number >= LEAST_WORDS and number >= SAME_WORDS * least
+            ),
+            None,
+        )
         if same is None:
             stories.append((words, {**item, "also": [], "also_from": [], "members": []}))
             continue
         same["members"].append(item)
-        hosts = {_host(same["link"]), *map(_host, same["also"])}
-        if _host(item["link"]) not in hosts and len(same["also"]) < MAX_SOURCES:
+        hosts = {host_of(same["link"]), *map(host_of, same["also"])}
+        if host_of(item["link"]) not in hosts and len(same["also"]) < MAX_SOURCES:
             same["also"].append(item["link"])
             same["also_from"].append(item["source"])
     return [story for _, story in stories]
 
 
-def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
-    common = len(one & other)
-    return common >= LEAST_WORDS and common >= SAME_WORDS * min(len(one), len(other))
-
-
-def _host(link: str) -> str:
+def host_of(link: str) -> str:
+    """The host of an address, without its ``www``; empty if it has none."""
     return (urlsplit(link).hostname or "").removeprefix("www.")
 
 
@@ -247,11 +251,8 @@ async def tell_stories(models: ModelSession, stories: Sequence[Item]) -> tuple[l
         return list(plain.values()), [f"The model did not tell the news: {error}"]
     for each in answer.stories:
         if (story := plain.get(each.number)) is not None:
-            kept = [
-                sentence
-                for sentence in split_sentences(clean(each.sentences, MAX_TOLD))[:2]
-                if is_supported(sentence, _known(story))
-            ]
+            told = split_sentences(clean(each.sentences, MAX_TOLD))[:2]
+            kept = [sentence for sentence in told if is_supported(sentence, _known(story))]
             story["told"] = " ".join(kept) or story["told"]
     return list(plain.values()), []
 
