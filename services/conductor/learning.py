@@ -73,24 +73,19 @@ def lessons_of(goal: Goal) -> list[Pattern]:
         return [_lesson(goal, first, PatternOrigin.CORRECTION, words)]
     failed = [each for each in goal.setbacks if not each.review]
     lessons = []
-    if instead := _planned_since(goal, failed):
-        lessons.append(_lesson(goal, failed[0], PatternOrigin.REPAIR, f"Plan instead: {instead}"))
-    for setback in (each for each in goal.setbacks if each.review):
-        words = f"See to it before it is handed in: {shorten(setback.reason, 1_000)}"
-        lessons.append(_lesson(goal, setback, PatternOrigin.REVIEW, words))
-    return lessons
-
-
-def _planned_since(goal: Goal, failed: Sequence[Setback]) -> str:
-    """The tasks of later plans that completed, as text; empty if the failure was not planned around."""
-    if not failed or goal.plans <= failed[0].plan:
-        return ""
+    # The tasks of later plans that completed, if the failure was planned around
     done = [
         task
         for task in goal.tasks
         if task.status is TaskStatus.COMPLETED and re.search(r"-p\d+-\d+$", task.task_id)
     ]
-    return "; ".join(_format_task(task, goal.text) for task in done[:5])
+    if failed and goal.plans > failed[0].plan and done:
+        instead = "; ".join(_format_task(task, goal.text) for task in done[:5])
+        lessons.append(_lesson(goal, failed[0], PatternOrigin.REPAIR, f"Plan instead: {instead}"))
+    for setback in (each for each in goal.setbacks if each.review):
+        words = f"See to it before it is handed in: {shorten(setback.reason, 1_000)}"
+        lessons.append(_lesson(goal, setback, PatternOrigin.REVIEW, words))
+    return lessons
 
 
 def _format_task(task: GoalTask, goal: str) -> str:
@@ -186,7 +181,12 @@ def pattern_of_help(goal: Goal, task: GoalTask, failure: Failure, params: dict[s
 def pattern_of_failures(goal: Goal, task: GoalTask, failures: Sequence[Failure]) -> Pattern | None:
     """The pattern of failures of the kind of the last one; None for fewer than REPEATED goals."""
     last = failures[-1]
-    alike = [each for each in failures if _are_alike(each, last)]
+
+    def kind(failure: Failure) -> tuple[str, str, str]:
+        reason = leave_out_names(failure.reason) if failure.error == OTHER else ""
+        return failure.error, failure.project, reason
+
+    alike = [each for each in failures if kind(each) == kind(last)]
     goals = tuple(dict.fromkeys(f"goal:{each.goal_id}" for each in alike))
     if len(goals) < REPEATED:
         return None
@@ -202,13 +202,6 @@ def pattern_of_failures(goal: Goal, task: GoalTask, failures: Sequence[Failure])
         error=last.error,
         evidence=goals,
     )
-
-
-def _are_alike(one: Failure, other: Failure) -> bool:
-    """Whether two failures are of one kind; those of no known kind, for the same reason."""
-    if (one.error, one.project) != (other.error, other.project):
-        return False
-    return other.error != OTHER or leave_out_names(one.reason) == leave_out_names(other.reason)
 
 
 def leave_out_names(reason: str) -> str:
@@ -329,25 +322,20 @@ class MetaLearner:
         Only a task with a named action that several agents at work offer, with these parameters, can move,
         and only between agents with at least ENOUGH tasks of the kind; an agent with fewer keeps its task.
         """
-        if not self._routing:
-            return tuple(tasks)
-        return tuple(self._place(task, pages) for task in tasks)
-
-    def _place(self, task: GoalTask, pages: Mapping[str, AgentPage]) -> GoalTask:
-        offers = [
-            name
-            for name, page in pages.items()
-            if task.action
-            and name not in NO_TASKS
-            and all(page.offers(task.action, parameter) for parameter in ("", *task.params))
-        ]
-        known = {name: self.experience(name, task.action[:60]) for name in offers}
-        able = {name: seen for name, seen in known.items() if seen is not None and seen.samples >= ENOUGH}
-        if task.assignee not in able or len(able) < 2:
-            return task
-        scores = score(able)
-        best = max(scores, key=lambda name: (scores[name], name == task.assignee))
-        return msgspec.structs.replace(task, assignee=best)
+        placed = []
+        for task in tasks:
+            able: dict[str, Experience] = {}
+            for name, page in pages.items() if self._routing and task.action else ():
+                offers = all(page.offers(task.action, parameter) for parameter in ("", *task.params))
+                seen = self.experience(name, task.action[:60])
+                if offers and name not in NO_TASKS and seen is not None and seen.samples >= ENOUGH:
+                    able[name] = seen
+            if task.assignee in able and len(able) > 1:
+                scores = score(able)
+                order = {name: (scores[name], name == task.assignee) for name in scores}
+                task = msgspec.structs.replace(task, assignee=max(order, key=order.__getitem__))
+            placed.append(task)
+        return tuple(placed)
 
 
 def _kind(goal: Goal, task: GoalTask) -> str:

@@ -50,14 +50,12 @@ def find_folders(text: str) -> list[Named]:
         except ActionError as error:
             named.setdefault(path, Named(path, str(error)))
     found = list(named.values())[:MAX_FOLDERS]
-    folders = [each for each in found if not each.problem]
-    return [each for each in found if not (folders and each.problem and _is_file(each.path))]
-
-
-def _is_file(path: str) -> bool:
-    with contextlib.suppress(OSError, RuntimeError, ValueError):
-        return Path(path).expanduser().is_file()
-    return False
+    if any(not each.problem for each in found):
+        for each in list(found):
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                if each.problem and Path(each.path).expanduser().is_file():
+                    found.remove(each)
+    return found
 
 
 def _paths(text: str) -> Iterable[str]:
@@ -365,34 +363,26 @@ def read_period(text: str, today: date) -> tuple[str, str]:
         return _valid(since[1] if since else ""), _valid(until[1] if until else "")
     if on := ON.search(text):
         return _valid(on[1]), _valid(on[1])
-    if month := MONTH.search(text):
-        return _month(int(month[1]), int(month[2] or 0))
+    if named := MONTH.search(text):
+        year, month = int(named[1]), int(named[2] or 0)
+        try:
+            first = date(year, month or 1, 1)
+            after = date(year + (month in (0, 12)), month % 12 + 1 if month else 1, 1)
+        except ValueError:
+            return "", ""
+        return first.isoformat(), (after - timedelta(days=1)).isoformat()
     if re.search(r"\byesterday\b", text, re.IGNORECASE):
         day = (today - timedelta(days=1)).isoformat()
         return day, day
     if re.search(r"\btoday\b", text, re.IGNORECASE):
         return today.isoformat(), ""
-    return _last(text, today), ""
-
-
-def _last(text: str, today: date) -> str:
     for found in LAST.finditer(text):
-        word = (found["number"] or found["ago"] or "1").lower()
-        number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
-        if found["ago"] and not found["is_ago"]:
-            continue
-        days = min(number * DAYS[found["unit"].lower()], (today - date.min).days)
-        return (today - timedelta(days=days)).isoformat()
-    return ""
-
-
-def _month(year: int, month: int) -> tuple[str, str]:
-    try:
-        first = date(year, month or 1, 1)
-        after = date(year + (month in (0, 12)), month % 12 + 1 if month else 1, 1)
-    except ValueError:
-        return "", ""
-    return first.isoformat(), (after - timedelta(days=1)).isoformat()
+        if not found["ago"] or found["is_ago"]:
+            word = (found["number"] or found["ago"] or "1").lower()
+            number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
+            days = min(number * DAYS[found["unit"].lower()], (today - date.min).days)
+            return (today - timedelta(days=days)).isoformat(), ""
+    return "", ""
 
 
 def _valid(text: str) -> str:

@@ -46,14 +46,12 @@ def code(text: str, *, table: bool = False) -> str:
 def prose(text: str, *, table: bool = False) -> str:
     """``text`` escaped, but for what it puts between single backticks: that stays code."""
     split = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
-    parts = [code(part, table=table) if at % 2 else _part(part, at) for at, part in enumerate(split)]
+    parts = []
+    for at, part in enumerate(split):
+        # the text after a code span does not begin a line
+        words = escape(f"({part}(" if at else f"{part}(")
+        parts.append(code(part, table=table) if at % 2 else words[1:-1] if at else words[:-1])
     return "".join(parts).strip()
-
-
-def _part(text: str, at: int) -> str:
-    # the text after a code span does not begin a line
-    words = escape(f"({text}(" if at else f"{text}(")
-    return words[1:-1] if at else words[:-1]
 
 
 def short(text: str, limit: int = 120) -> str:
@@ -161,7 +159,10 @@ def list_gaps(metadata: Mapping[str, Any]) -> list[str]:
     """The same of one result's data ``tests`` and ``inspection``."""
     tests, inspection = as_mapping(metadata.get("tests")), as_mapping(metadata.get("inspection"))
     gaps = (*as_list(tests.get("not_run")), *as_list(inspection.get("not_checked")))
-    rows = [row for each in gaps for row in _format_gap(each)]
+    rows = []
+    for gap in filter(None, (_read(each, NotChecked) for each in gaps)):
+        cure = f" {prose(gap.cure)}" if gap.cure else ""
+        rows.append(f"- {prose(gap.what)}: {prose(gap.why.rstrip('.'))}.{cure}")
     stated = str(tests.get("problem") or "").rstrip(".")
     if stated:
         rows.append(f"- The tests: {_format_cure(stated, tests)}")
@@ -176,13 +177,6 @@ def list_gaps(metadata: Mapping[str, Any]) -> list[str]:
 def _format_cure(problem: str, data: Mapping[str, Any]) -> str:
     cure = str(data.get("cure") or "")
     return f"{prose(problem)}.{f' {prose(cure)}' if cure and cure not in problem else ''}"
-
-
-def _format_gap(value: Any) -> list[str]:
-    gap = _read(value, NotChecked)
-    if gap is None:
-        return []
-    return [f"- {prose(gap.what)}: {prose(gap.why.rstrip('.'))}.{f' {prose(gap.cure)}' if gap.cure else ''}"]
 
 
 def _read(value: Any, kind: type[Read]) -> Read | None:
@@ -203,15 +197,12 @@ def _diffs(results: Results) -> list[str]:
             rows.append(f"- {code(path)} cannot be read: {error.strerror}")
             continue
         lines = text.splitlines()
-        fence = "`" * max(3, max((_run(line) for line in lines), default=0) + 1)
+        bare = (line.lstrip(" +-") for line in lines)
+        longest = max((len(line) - len(line.lstrip("`")) for line in bare), default=0)
+        fence = "`" * max(3, longest + 1)
         more = [f"(and {len(lines) - DIFF_LINES:,} more lines)"] if len(lines) > DIFF_LINES else []
         rows += [code(path), "", f"{fence}diff", *lines[:DIFF_LINES], *more, fence, ""]
     return rows
-
-
-def _run(line: str) -> int:
-    stripped = line.lstrip(" +-")
-    return len(stripped) - len(stripped.lstrip("`"))
 
 
 def patches_of(result: Mapping[str, Any]) -> list[str]:

@@ -300,10 +300,9 @@ def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> C
         instructions=(*goal.instructions, said),
         said=sign("\n".join(filter(None, (before, said.text))), until) or goal.said,
     )
-    return _reopen(told, until) if goal.status.final else Continued(told)
-
-
-def _reopen(goal: Goal, deadline: str) -> Continued:
+    if not goal.status.final:
+        return Continued(told)
+    goal = told
     again = {task.name for task in goal.tasks if task.status is not TaskStatus.COMPLETED}
     if decision_of(goal) == "sent_back":
         again |= {str(name) for name in goal.verdict.get("redo", ())}
@@ -323,7 +322,7 @@ def _reopen(goal: Goal, deadline: str) -> Continued:
         answer="",
         reason="",
         thinking="",
-        deadline=deadline,
+        deadline=until,
         ended_at="",
     )
     return Continued(opened, again=True, plan=bool(goal.tasks) and not again)
