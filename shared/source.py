@@ -191,12 +191,18 @@ def read_tree(root: Path, limits: Limits | None = None) -> Tree:
     while waiting and not cut:
         folder, depth, rules = waiting.popleft()
         rules = _rules_of(root, folder, rules)
-        entries = _entries(root / folder, limits.files)
-        if entries is None:
+        try:
+            with os.scandir(root / folder) as found:
+                entries = sorted(islice(found, limits.files + 1), key=lambda entry: entry.name)
+        except OSError:
+            entries = []
             unreadable.append(folder)
-        for entry in entries or ():
+        for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            cut = _over(files, ends, limits)
+            if len(files) >= limits.files:
+                cut = f"only the first {limits.files:,} files were read"
+            elif time.monotonic() > ends:
+                cut = f"only the {len(files):,} files found within {limits.seconds:g} s were read"
             if cut:
                 break
             if not (len(path) <= 1_000 and path.isprintable()):
@@ -231,23 +237,6 @@ def read_text(root: Path, path: str, limit: int = 512_000) -> str:
     if b"\0" in data[:8192]:
         return ""
     return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").translate(NO_BREAKS)
-
-
-def _entries(folder: Path, limit: int) -> list[os.DirEntry[str]] | None:
-    """The sorted entries of a folder; None if it cannot be read."""
-    try:
-        with os.scandir(folder) as found:
-            return sorted(islice(found, limit + 1), key=lambda entry: entry.name)
-    except OSError:
-        return None
-
-
-def _over(files: list[str], ends: float, limits: Limits) -> str:
-    if len(files) >= limits.files:
-        return f"only the first {limits.files:,} files were read"
-    if time.monotonic() > ends:
-        return f"only the {len(files):,} files found within {limits.seconds:g} s were read"
-    return ""
 
 
 def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:

@@ -65,7 +65,13 @@ ALIKE = 0.8
 def read_submission(data: bytes) -> Submission:
     """The submission in ``data``; raises Reject with the reason."""
     try:
-        submission = _take_references(_read(data))
+        submission = _read(data)
+        # References that its context names, as -c of the command does, become its own.
+        named = {name: submission.context[name] for name in REFERRING if name in submission.context}
+        if named:
+            context = {name: value for name, value in submission.context.items() if name not in named}
+            stated = {**msgspec.structs.asdict(submission), **named, "context": context}
+            submission = msgspec.convert(stated, Submission)
     except msgspec.ValidationError as error:
         raise Reject(f"the submission is wrong: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -98,15 +104,6 @@ def _read(data: bytes) -> Submission:
     own = {name: getattr(request, name) for name in ("context", "priority", "evidence_refs")}
     named = {"text": request.task_description, "goal_id": request.task_id}
     return msgspec.convert({**beside, **own, **named}, Submission)
-
-
-def _take_references(submission: Submission) -> Submission:
-    """A submission whose context names references, as ``-c`` of the command does, with these as its own."""
-    named = {name: submission.context[name] for name in REFERRING if name in submission.context}
-    if not named:
-        return submission
-    context = {name: value for name, value in submission.context.items() if name not in named}
-    return msgspec.convert({**msgspec.structs.asdict(submission), **named, "context": context}, Submission)
 
 
 def _require_understood(values: Iterable[str], known: Sequence[str], in_context: Container[str]) -> None:

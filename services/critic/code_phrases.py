@@ -127,27 +127,22 @@ def parse_code_rule(text: str, source: str, stated: str, names: ModuleNames) -> 
     scope = SCOPE.search(words)
     if scope is None:
         return None
-    place = _scope(scope, names)
-    return None if place is None else _match(words[: scope.start()], common | place, names)
+    # Where it holds, or does not
+    inside = scope["how"].lower() in ("in", "inside", "within")
+    where = scope["where"].strip()
+    of_tests = not inside and where.strip("`/ ").lower() in ("tests", "test")
+    place: dict[str, Any] = {}
+    if not EVERYWHERE.fullmatch(where.lower()) and not of_tests:
+        found = names.look_up(where)
+        if found is None or not found.internal:
+            return None  # the words name no module
+        place = {"within" if inside else "outside": found.internal}
+    return _match(words[: scope.start()], common | place, names)
 
 
 def _match(words: str, common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
     found = (build(match, common, names) for form, build in FORMS if (match := form.fullmatch(words)))
     return next(filter(None, found), None)
-
-
-def _scope(scope: re.Match[str], names: ModuleNames) -> dict[str, Any] | None:
-    """Where a rule holds, or does not; None for words that name no module."""
-    inside = scope["how"].lower() in ("in", "inside", "within")
-    where = scope["where"].strip()
-    if EVERYWHERE.fullmatch(where.lower()) or (
-        not inside and where.strip("`/ ").lower() in ("tests", "test")
-    ):
-        return {}
-    found = names.look_up(where)
-    if found is None or not found.internal:
-        return None
-    return {"within" if inside else "outside": found.internal}
 
 
 def sounds_like_a_rule(text: str) -> bool:

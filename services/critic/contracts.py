@@ -125,7 +125,13 @@ def _read_contract(found: Contract, known: frozenset[str]) -> list[AnyRule]:
     }
 
     def modules(key: str) -> tuple[str, ...]:
-        return _expand(_values(contract, key), known)
+        """The modules named there, also by patterns such as ``services.*``."""
+        names = _values(contract, key)
+        expanded = (
+            sorted(filter(compile_pattern(each).fullmatch, known)) if "*" in each else [each]
+            for each in names
+        )
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(expanded)))
 
     if kind == "layers":
         rows = _values(contract, "layers")
@@ -154,14 +160,6 @@ def _values(contract: Mapping[str, Any], key: str) -> list[str]:
     value = contract.get(key, [])
     rows = value.split("\n") if isinstance(value, str) else value
     return [str(row).strip() for row in rows if str(row).strip()] if isinstance(rows, list) else []
-
-
-def _expand(names: list[str], known: frozenset[str]) -> tuple[str, ...]:
-    """The modules that patterns such as ``services.*`` stand for."""
-    found = (
-        sorted(filter(compile_pattern(name).fullmatch, known)) if "*" in name else [name] for name in names
-    )
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def unknown_contracts(files: ProjectFiles) -> Iterator[tuple[str, str]]:

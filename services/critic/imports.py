@@ -193,21 +193,17 @@ def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
 def _script_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
     """Line and name of each import: dotted from the root if the file is named relatively."""
     for match in SCRIPT_IMPORT.finditer(text):
-        name = match[1] or match[2] or match[3]
         at = next(group for group in (1, 2, 3) if match[group])
-        yield text.count("\n", 0, match.start(at)) + 1, _script_name(path, name)
-
-
-def _script_name(path: str, name: str) -> str:
-    if name.startswith("."):
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-    elif name.startswith(("@/", "~/")):
-        name = f"src/{name[2:]}"
-    elif name.startswith("@") or "/" not in name:
-        return name
-    stem = next((name.removesuffix(suffix) for suffix in SCRIPTS if name.endswith(suffix)), name)
-    parts = stem.removesuffix("/index").split("/")
-    return ".".join(parts[1:] if parts[0] in ROOTS and len(parts) > 1 else parts)
+        name = match[at]
+        if name.startswith("."):
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+        elif name.startswith(("@/", "~/")):
+            name = f"src/{name[2:]}"
+        if name != match[at] or (not name.startswith("@") and "/" in name):
+            stem = next((name.removesuffix(suffix) for suffix in SCRIPTS if name.endswith(suffix)), name)
+            parts = stem.removesuffix("/index").split("/")
+            name = ".".join(parts[1:] if parts[0] in ROOTS and len(parts) > 1 else parts)
+        yield text.count("\n", 0, match.start(at)) + 1, name
 
 
 def _go_imports(text: str, go_mod: str) -> Iterator[tuple[int, str]]:

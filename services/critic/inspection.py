@@ -17,7 +17,7 @@ from services.critic.findings import WEIGHT, Check, rank
 from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced, kinds_of
 from services.critic.scans import NAME, lint, look_up, scan_secrets, scan_security
 from shared.contracts import ResultOutcome
-from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
+from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked
 from shared.errors import ActionError, ModelError
 from shared.sandbox.confined import ConfinedFolder
 from shared.source import Tree, read_tree
@@ -231,7 +231,12 @@ def conclude(found: Inspection) -> Outcome:
 def format_inspection(inspection: Inspection) -> str:
     """The inspection as plain text: the answer first, then the findings, the tools, the drift."""
     rows = _format_findings(inspection.findings, inspection.total, 20)
-    tools = [_format_tool(tool) for tool in inspection.tools]
+    tools = []
+    for tool in inspection.tools:
+        head = f"{tool.name} {tool.version}".rstrip()
+        where = f" in {count(tool.files, 'file')}" if tool.files else ""
+        found = f"{count(tool.findings, 'finding')}{where}{f'; {tool.problem}' if tool.problem else ''}"
+        tools.append(f"{head}: {found if tool.version else f'not run, {tool.problem}'}")
     gaps = [f"- {format_gap(gap)}" for gap in inspection.not_checked]
     parts = [
         [format_headline(inspection), *rows],
@@ -302,14 +307,6 @@ def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> lis
     ]
     left = total - sum(map(len, shown))
     return [*rows, f"- and {left:,} more"] if left > 0 else rows
-
-
-def _format_tool(tool: ToolRun) -> str:
-    head = f"{tool.name} {tool.version}".rstrip()
-    if not tool.version:
-        return f"{head}: not run, {tool.problem}"
-    where = f" in {count(tool.files, 'file')}" if tool.files else ""
-    return f"{head}: {count(tool.findings, 'finding')}{where}{f'; {tool.problem}' if tool.problem else ''}"
 
 
 def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:

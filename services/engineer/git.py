@@ -84,7 +84,10 @@ async def read_only_git(repository: Repository) -> AsyncIterator[Git]:
                 listing = await git.read(
                     "config", "--file", str(config), "--no-includes", "-lz", cwd=git.folder
                 )
-                lines += [_format_setting(*entry.partition("\n")[::2]) for entry in listing.split("\0")]
+                for name, _, value in (entry.partition("\n") for entry in listing.split("\0")):
+                    section, _, key = name.partition(".")
+                    quoted = (value or "true").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+                    lines += [f'[{section}]\n\t{key} = "{quoted}"\n'] if name in HARMLESS else []
         (git.folder / "config").write_text("".join(lines))
         yield git
     finally:
@@ -114,14 +117,6 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
     if source.is_file() and any(source.resolve().is_relative_to(folder) for folder in within):
         with contextlib.suppress(OSError):
             shutil.copy2(source, target)
-
-
-def _format_setting(name: str, value: str) -> str:
-    if name not in HARMLESS:
-        return ""
-    section, _, key = name.partition(".")
-    quoted = (value or "true").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'[{section}]\n\t{key} = "{quoted}"\n'
 
 
 async def read_history(folder: Path, limit: int = 10, *, since: str = "", until: str = "") -> HistoryReading:

@@ -305,7 +305,14 @@ def read_events(path: Path, root: Path) -> Events | None:
             if not event.nested:
                 counts[event.outcome] += 1
             if event.outcome in ("failed", "error") and not event.nested:
-                failures.append(_failure(event, root))
+                place = traceback_place(event.text, root) or script_place(event.text, root)
+                if not place and event.place and event.place[0]:
+                    place = format_place(*event.place, root)
+                rows = [
+                    row for row in event.text.splitlines() if row.startswith("E ")
+                ] or event.text.splitlines()
+                message = event.message or (rows[-1].removeprefix("E ").strip() if rows else "")
+                failures.append(failure(event.name or event.test.removeprefix(f"{root}/"), message, place))
                 networked += needs_network(f"{event.message}\n{event.text}")
         if event.run in latest:
             latest[event.run].note(event)
@@ -333,20 +340,6 @@ def _read(path: Path) -> bytes:
             return folder.read(path.name, MAX_EVENTS)
     except ActionError:
         return b""
-
-
-def _failure(event: Event, root: Path) -> TestFailure:
-    source = traceback_place(event.text, root)
-    source = source or script_place(event.text, root)
-    if not source and event.place:
-        source = format_place(*event.place, root) if event.place[0] else ""
-    name = event.name or event.test.removeprefix(f"{root}/")
-    return failure(name, event.message or _last_line(event.text), source)
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.startswith("E ")] or text.splitlines()
-    return lines[-1].removeprefix("E ").strip() if lines else ""
 
 
 # --- go test -json ----------------------------------------------------------------------------------

@@ -222,19 +222,17 @@ class Feedback:
             if before is not None and verdict in (before.verdict, "open"):
                 return
             kept = [*(each for each in known if each.item_id != item_id), judged][-MAX_JUDGED:]
-            await self._bus.commit([seal(self._subject, self._report(kept), expect=seq)])
+            report = AgentReport(
+                sender=self._bus.name,
+                report_id="judged",
+                agent=self._bus.name,
+                report_type="judged_items",
+                summary=f"{len(kept)} items kept, opened or dismissed",
+                metadata={"items": msgspec.to_builtins(kept)},
+            )
+            await self._bus.commit([seal(self._subject, report, expect=seq)])
 
         await retry_on_conflict(attempt)
-
-    def _report(self, kept: Sequence[Judged]) -> AgentReport:
-        return AgentReport(
-            sender=self._bus.name,
-            report_id="judged",
-            agent=self._bus.name,
-            report_type="judged_items",
-            summary=f"{len(kept)} items kept, opened or dismissed",
-            metadata={"items": msgspec.to_builtins(kept)},
-        )
 
     async def _read(self) -> tuple[list[Judged], int]:
         record = await read_record(self._bus, self._subject, AgentReport)

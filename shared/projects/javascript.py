@@ -109,14 +109,9 @@ Version = tuple[int, int, int]
 def fits_engines(version: str, wanted: str) -> bool:
     """Whether ``version`` is in the range ``wanted``; one that is not understood allows all."""
     own = _parse(version)[0]
-    return any(all(_fits(own, part) for part in _split(each)) for each in wanted.split("||"))
-
-
-def _split(text: str) -> list[str]:
-    text = re.sub(r"([<>=~^]+)\s+", r"\1", text.strip())
-    if match := re.fullmatch(r"(\S+)\s+-\s+(\S+)", text):
-        return [f">={match[1]}", f"<={match[2]}"]
-    return text.split()
+    joined = (re.sub(r"([<>=~^]+)\s+", r"\1", each.strip()) for each in wanted.split("||"))
+    ranges = (re.sub(r"^(\S+)\s+-\s+(\S+)$", r">=\1 <=\2", each).split() for each in joined)
+    return any(all(_fits(own, part) for part in each) for each in ranges)
 
 
 def _fits(own: Version, part: str) -> bool:

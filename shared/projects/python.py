@@ -61,7 +61,13 @@ async def prepare_python(request: Request, steps: Steps) -> Environment:
     )
     steps.notes += [note for note in (why, remark) if note]
     version = find_version(request.source)
-    slot = await asyncio.to_thread(_find_slot, request, plan, interpreter, version)
+    # What is compiled, and what is not installed in place, is made again when a source changes.
+    sources = plan.sources if plan.is_package else ()
+    if plan.backend.startswith(REBUILT):
+        sources = tuple(sorted(await asyncio.to_thread(list_files, request.place)))
+    # The plan is part of it: another release of Mailroom may read more out of the same files.
+    made_by = (format_version(interpreter), str(interpreter.path), version, msgspec.json.encode(plan))
+    slot = await asyncio.to_thread(request.slot, (*plan.read, *sources), made_by)
     async with hold(slot):
         record = await asyncio.to_thread(slot.reuse, request.root, locked=bool(plan.lock))
         cached = record is not None
@@ -70,16 +76,6 @@ async def prepare_python(request: Request, steps: Steps) -> Environment:
     steps.notes = list(record.notes)
     kept, root = slot.folder / "venv", Path(record.root)
     return _show(request, plan, kept, root, record.interpreter, cached=cached, prefix=interpreter.prefix)
-
-
-def _find_slot(request: Request, plan: PythonPlan, interpreter: Interpreter, version: str) -> Slot:
-    # What is compiled, and what is not installed in place, is made again when a source changes.
-    sources = plan.sources if plan.is_package else ()
-    if plan.backend.startswith(REBUILT):
-        sources = tuple(sorted(list_files(request.place)))
-    # The plan is part of it: another release of Mailroom may read more out of the same files.
-    made_by = (format_version(interpreter), str(interpreter.path), version, msgspec.json.encode(plan))
-    return request.slot((*plan.read, *sources), made_by)
 
 
 def _show(

@@ -36,11 +36,9 @@ class Steps:
 
     def __init__(self, request: Request, ecosystem: str) -> None:
         self.request = request
-        registry = (
-            registry_reach(ecosystem, list_registries(ProjectFiles(request.place)))
-            if ecosystem in PUBLIC
-            else Registry(reach=Reach())
-        )
+        registry = Registry(reach=Reach())
+        if ecosystem in PUBLIC:
+            registry = registry_reach(ecosystem, list_registries(ProjectFiles(request.place)))
         self.registry = msgspec.structs.replace(registry, reach=registry.reach.join(request.reach))
         self.records: list[CommandRecord] = []
         self.connections: list[Connection] = []
@@ -214,9 +212,8 @@ def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tupl
     """
     shown = line if len(line) <= 80 else f"{line[:79]}…"
     output = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result.output)
-    denied = [
-        each for each in result.connections if each.why and each.host in list_refused(result.connections)
-    ]
+    refused = list_refused(result.connections)
+    denied = [each for each in result.connections if each.why and each.host in refused]
     failed = result.timed_out or NETWORK_FAILED.search(output)
     if denied and (failed or any(each.host in output for each in denied)):
         return _explain_network(shown, denied, tuple(named))
@@ -258,17 +255,12 @@ def _find_reason(output: str) -> Iterator[str]:
         if raised := re.findall(inner, output):
             yield _shorten(raised[-1])
         return
-    lines = [
-        re.sub(r"^➤ YN\d+: (?:[│└┌·] )?", "", line.strip()) for line in output.splitlines() if line.strip()
-    ]
-    marked = [
-        line
-        for line in lines
-        if re.match(r"(?i)(npm err(or|!)|error|fatal|ERR_|\S*Error\b|.*\berror:)", line)
-    ]
-    useful = [line for line in marked if not NOISE.match(line)] or [
-        line for line in lines if not NOISE.match(line)
-    ]
+    rows = (row.strip() for row in output.splitlines() if row.strip())
+    lines = [re.sub(r"^➤ YN\d+: (?:[│└┌·] )?", "", row) for row in rows]
+    form = re.compile(r"(?i)(npm err(or|!)|error|fatal|ERR_|\S*Error\b|.*\berror:)")
+    marked = list(filter(form.match, lines))
+    telling = [line for line in lines if not NOISE.match(line)]
+    useful = [line for line in marked if not NOISE.match(line)] or telling
     for line in useful[:1] if marked else useful[-1:]:
         yield _shorten(re.sub(r"(?i)^(npm err(or|!)|error:)\s*", "", line))
 

@@ -5,13 +5,13 @@ kept, and copies of the few files that name that folder, with the folder of the 
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from packaging.markers import UndefinedEnvironmentName
@@ -75,21 +75,17 @@ async def _find_fault(request: Request, files: ProjectFiles, plan: PythonPlan, e
         _, url, editable = packages.get(normalise(plan.name), ("", "", False))
         if not editable or url.removeprefix("file://").rstrip("/") != str(request.origin):
             return "the project is not installed in it in place (pip install -e .)"
-    lacking = [str(line) for line in _list_direct(files, plan) if not _is_met(line, packages)]
+    lacking = []
+    for line in _list_direct(files, plan):
+        with contextlib.suppress(UndefinedEnvironmentName):
+            there = packages.get(normalise(line.name))
+            is_met = there is not None and line.specifier.contains(there[0], prereleases=True)
+            if not is_met and (not line.marker or line.marker.evaluate({"extra": ""})):
+                lacking.append(str(line))
     tools = ("pytest", *list_plugins(files)) if await asyncio.to_thread(needs_pytest, files) else ()
     if any(normalise(name) not in packages for name in tools):
         lacking.append("pytest")
     return f"it lacks {', '.join(dict.fromkeys(lacking[:3]))}" if lacking else ""
-
-
-def _is_met(requirement: Requirement, packages: Mapping[str, Any]) -> bool:
-    try:
-        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
-            return True
-    except UndefinedEnvironmentName:
-        return True
-    found = packages.get(normalise(requirement.name))
-    return found is not None and requirement.specifier.contains(found[0], prereleases=True)
 
 
 def _list_direct(project: ProjectFiles, plan: PythonPlan) -> Iterator[Requirement]:

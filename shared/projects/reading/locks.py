@@ -65,9 +65,7 @@ def _list_pinned(lock: Mapping[str, Any]) -> Iterator[str]:
     times = Counter(str(package.get("name", "")).lower() for package in packages if not package.get("extras"))
     for package in packages:
         name, version = package.get("name"), package.get("version")
-        is_elsewhere = (
-            package.get("source") or package.get("path") or package.get("git") or package.get("url")
-        )
+        is_elsewhere = any(package.get(key) for key in ("source", "path", "git", "url"))
         if name and version and not is_elsewhere and times[str(name).lower()] == 1:
             yield f"{name}=={version}"
 
@@ -106,9 +104,8 @@ def read_poetry(poetry: Mapping[str, Any]) -> tuple[str, ...]:
     for name, value in get_table(poetry, "dependencies").items():
         for each in value if isinstance(value, list) else [value]:
             details = each if isinstance(each, dict) else {"version": each}
-            if name.lower() == "python" or details.get("optional") or "path" in details:
-                continue
-            found.append(_format_poetry(name, details))
+            if name.lower() != "python" and not details.get("optional") and "path" not in details:
+                found.append(_format_poetry(name, details))
     return tuple(found)
 
 

@@ -26,6 +26,7 @@ END_TO_END = re.compile(
     r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"
 )
 MOST_PACKAGES = 12  # The most packages of a workspace whose tests are run
+LEADING = ("workspace", "workspaces", "foreach")  # What stands before the words of a manager
 CALLERS = frozenset("npm pnpm yarn bun lerna turbo nx".split())  # What calls scripts of packages
 MANAGER_WORDS = {"run", "run-script", "rum"}
 TEST_WORDS = {"test", "t", "tst", "it", "cit", "install-test", "install-ci-test"}
@@ -59,7 +60,9 @@ def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
         if word == "--":
             extra = rest
             break
-        if manager in ("yarn", "pnpm", "bun") and _names_script(positional):
+        first = positional[0] if positional else ""
+        is_named = len(positional) > 1 if first in MANAGER_WORDS else first not in (*LEADING, "")
+        if manager in ("yarn", "pnpm", "bun") and is_named:  # what follows the script is handed on to it
             extra = [word, *(each for each in rest if each != "--")]
             break
         name, equals, value = word.partition("=")
@@ -89,13 +92,6 @@ def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
     return ScriptCall(
         manager=manager, name=script, folder=folder, options=tuple(options), several=several, extra=handed
     )
-
-
-def _names_script(positional: list[str]) -> bool:
-    """Whether the words so far name a script, so that what follows is handed on to it."""
-    first = positional[:1]
-    leading = {*MANAGER_WORDS, "workspace", "workspaces", "foreach"}
-    return bool(first) and (first[0] not in leading or (first[0] in MANAGER_WORDS and len(positional) > 1))
 
 
 def read_scripts(files: ProjectFiles) -> dict[str, str]:

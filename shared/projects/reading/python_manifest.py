@@ -118,7 +118,10 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
     requirements = (*stated.requirements, *lock.requirements)
     if not is_package:
         requirements = (*list_texts(project.get("dependencies")), *read_poetry(poetry), *requirements)
-    declared = list(_list_declared(tables, stated))
+    declared = [*list_texts(project.get("dependencies"))]
+    extras = get_table(project, "optional-dependencies")
+    declared += [line for name in stated.extras for line in list_texts(extras.get(name))]
+    declared += [line for name in stated.groups for line in _list_group(tables, name)]
     # The requirement files to be installed, and those to be tried with them
     there = [name for name in FILES if project_files.has(name)]
     chosen = list(dict.fromkeys([*stated.files, *there]))
@@ -150,7 +153,7 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
         constraints=lock.constraints,
         declared=tuple(filter(is_requirement, declared)),
         unread=tuple(line for line in dict.fromkeys((*requirements, *declared)) if not is_requirement(line)),
-        read=_list_read(project_files, (*files, *optional, *_list_backend(project_files, tables))),
+        read=_list_read(project_files, tables, (*files, *optional)),
         sources=tuple(_list_native(project_files.folder)),
     )
 
@@ -162,15 +165,6 @@ def is_requirement(line: str) -> bool:
     except InvalidRequirement:
         return bool(re.match(r"(-e|--editable|\.|[\w.-]+\[?.*@ )", line)) and "\0" not in line
     return True
-
-
-def _list_declared(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
-    project = get_table(tables, "project")
-    yield from list_texts(project.get("dependencies"))
-    for name in stated.extras:
-        yield from list_texts(get_table(project, "optional-dependencies").get(name))
-    for name in stated.groups:
-        yield from _list_group(tables, name)
 
 
 def _is_package(files: ProjectFiles, tables: Mapping[str, Any]) -> bool:
@@ -318,7 +312,7 @@ def _evaluate(node: ast.expr | None) -> Any:
         return None
 
 
-def _list_read(project: ProjectFiles, files: Iterable[str]) -> tuple[str, ...]:
+def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
     names = (
         *("pyproject.toml", "uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile", "Pipfile.lock"),
         *("setup.py", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".python-version", "runtime.txt"),
@@ -333,19 +327,16 @@ def _list_read(project: ProjectFiles, files: Iterable[str]) -> tuple[str, ...]:
         ),
     )
     listed = [name for name in dict.fromkeys((*names, *files)) if project.has(name)]
+    # A build backend may lie in the project itself.
+    for place in list_texts(get_table(tables, "build-system").get("backend-path")):
+        if ".." not in PurePosixPath(place).parts and not place.startswith("/"):
+            listed += project.glob(f"{os.path.normpath(place)}/*.py")
     # Requirement files refer to others beside them.
     listed += project.glob("requirements*/*.txt", "*requirements*.txt")
     if not project.has("uv.lock") and (above := read_workspace_lock(project.folder)):
         listed.append(str(above))
     listed += filter(project.has, list_ci_files(project))
     return tuple(dict.fromkeys(listed))
-
-
-def _list_backend(files: ProjectFiles, tables: Mapping[str, Any]) -> Iterator[str]:
-    """The files of a build backend that lies in the project itself."""
-    for place in list_texts(get_table(tables, "build-system").get("backend-path")):
-        if ".." not in PurePosixPath(place).parts and not place.startswith("/"):
-            yield from files.glob(f"{os.path.normpath(place)}/*.py")
 
 
 def _list_native(folder: Path) -> Iterator[str]:

@@ -291,18 +291,15 @@ def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
     found: list[Found] = []
     for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
         decorated = any("session" in ast.unparse(each) for each in function.decorator_list)
-        if decorated and (not wanted or function.name in wanted or function.name.replace("_", "-") in wanted):
-            found += _read_session(function)
+        is_wanted = not wanted or {function.name, function.name.replace("_", "-")} & wanted
+        calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+        for call in calls if decorated and is_wanted else ():
+            if ast.unparse(call.func).endswith((".run", ".run_always")):
+                arguments = [each.value for each in call.args if isinstance(each, ast.Constant)]
+                recognised = recognise([each for each in arguments if isinstance(each, str)])
+                if recognised:
+                    found.append(Found(command=recognised, source=f"noxfile.py:{call.lineno}"))
     return found
-
-
-def _read_session(function: ast.FunctionDef) -> Iterator[Found]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".run", ".run_always")):
-            arguments = [each.value for each in node.args if isinstance(each, ast.Constant)]
-            words = [str(each) for each in arguments if isinstance(each, str)]
-            if words and (recognised := recognise(words)):
-                yield Found(command=recognised, source=f"noxfile.py:{node.lineno}")
 
 
 PLACES = {
