@@ -30,6 +30,19 @@ SHOWN_FOLDERS = frozenset("docs doc examples example samples sample demo demos t
 SHOWN_FILE = re.compile(
     r".+\.(?:md|markdown|rst|txt|adoc|html)|.*(?:example|sample|template|dist)(?:\..*)?", re.IGNORECASE
 )
+_LISTED = """
+    Python: .py .pyi .pyx; JavaScript: .js .mjs .cjs .jsx; TypeScript: .ts .mts .cts .tsx; Go: .go;
+    Rust: .rs; C: .c .h; C++: .cc .cpp .cxx .hpp .hh .hxx; C#: .cs; Java: .java; Kotlin: .kt .kts;
+    Scala: .scala; Swift: .swift; Objective-C: .m .mm; Ruby: .rb; PHP: .php; Perl: .pl .pm;
+    Lua: .lua; R: .r; Julia: .jl; Haskell: .hs; OCaml: .ml .mli; Elixir: .ex .exs; Erlang: .erl;
+    Clojure: .clj .cljs; Dart: .dart; Zig: .zig; Nim: .nim; Shell: .sh .bash .zsh .fish;
+    PowerShell: .ps1 .psm1; SQL: .sql; HTML: .html .htm; CSS: .css .scss .less; Vue: .vue;
+    Svelte: .svelte; Terraform: .tf; Protocol Buffers: .proto; Assembly: .s .asm;
+    Markdown: .md .markdown; reStructuredText: .rst
+"""
+_ROWS = (entry.partition(":") for entry in _LISTED.split(";"))
+LANGUAGES = {language.strip(): tuple(suffixes.split()) for language, _, suffixes in _ROWS}
+"""The suffixes of files by their language."""
 VENDORED = frozenset("vendor _vendor vendored third_party thirdparty extern externals".split())
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.critic.findings import clean, make_finding
+from services.critic.findings import KNOWN, clean, make_finding
 from services.critic.imports import AnyRule, Forbidden, Layers, Protected, compile_pattern
 from services.critic.project_tools import Prepared, Workshop
 from shared.contracts.checkup import DriftRule
@@ -24,46 +24,13 @@ SUFFIX = " (a contract of import-linter)"
 GOLANGCI = (".golangci.yml", ".golangci.yaml")
 
 
-SETTINGS = (
-    ("mypy.ini", r"", "mypy"),
-    (".mypy.ini", r"", "mypy"),
-    ("pyproject.toml", r"^\[tool\.mypy\]", "mypy"),
-    ("setup.cfg", r"^\[mypy\]", "mypy"),
-    ("pyrightconfig.json", r"", "pyright"),
-    ("pyproject.toml", r"^\[tool\.pyright\]", "pyright"),
-    (".pylintrc", r"", "pylint"),
-    ("pyproject.toml", r"^\[tool\.pylint", "pylint"),
-    (".flake8", r"", "flake8"),
-    ("setup.cfg", r"^\[flake8\]", "flake8"),
-    ("tox.ini", r"^\[flake8\]", "flake8"),
-    ("pyproject.toml", r"^\[tool\.black\]", "black"),
-    ("pyproject.toml", r"^\[tool\.isort\]", "isort"),
-    ("pyproject.toml", r"^\[tool\.tach\]", "tach"),
-    ("tach.toml", r"", "tach"),
-    (".dependency-cruiser.js", r"", "dependency-cruiser"),
-    (".dependency-cruiser.cjs", r"", "dependency-cruiser"),
-    (".dependency-cruiser.json", r"", "dependency-cruiser"),
-    (".golangci.yml", r"", "golangci-lint"),
-    (".golangci.yaml", r"", "golangci-lint"),
-    ("rustfmt.toml", r"", "rustfmt"),
-    ("deny.toml", r"", "cargo-deny"),
-    (".editorconfig", r"", "editorconfig"),
-    (".prettierrc", r"", "prettier"),
-    (".prettierrc.json", r"", "prettier"),
-    (".rubocop.yml", r"", "rubocop"),
-    (".pre-commit-config.yaml", r"", "pre-commit"),
-    ("checkstyle.xml", r"", "checkstyle"),
-    (".clang-tidy", r"", "clang-tidy"),
-    (".clang-format", r"", "clang-format"),
-)
-"""Settings of checkers that are not run here: the file, what it has to hold, and whose they are."""
-SETTING_FILES = tuple(dict.fromkeys(path for path, _, _ in SETTINGS))
+SETTING_FILES = tuple(dict.fromkeys(path for path, _, _ in KNOWN.settings))
 
 
 def list_settings(files: ProjectFiles) -> list[DriftRule]:
     """The settings of checkers that are not run here: rules that the project states, and nobody checked."""
     found: dict[str, DriftRule] = {}
-    for path, form, name in SETTINGS:
+    for path, form, name in KNOWN.settings:
         if name not in found and files.has(path) and (line := files.find_line(path, form)):
             stated, why = f"The settings of {name}", f"{name} is not run here"
             found[name] = DriftRule(rule=stated, source=f"{path}:{line}", not_checked=why)

@@ -18,7 +18,7 @@ from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.visible_files import search_path
-from shared.source import MAX_CHECKED, Tree, as_list, as_mapping, is_vendored, read_text
+from shared.source import LANGUAGES, MAX_CHECKED, Tree, as_list, as_mapping, is_vendored, read_text
 from shared.text.display import count, format_list
 
 ANY = "any"  # The kind of every file
@@ -38,29 +38,28 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return count(number, self.noun, self.plural)
 
 
-def _code(name: str, suffixes: str, program: str = "") -> Kind:
-    shebang = re.compile(program) if program else None
-    return Kind(noun=f"{name} file", suffixes=tuple(suffixes.split()), program=shebang)
+PROGRAMS = {
+    "Python": r"python[\d.]*",
+    "JavaScript": "node|bun|deno",
+    "Ruby": "ruby",
+    "PHP": "php",
+    "Lua": r"lua[\d.]*",
+    "Perl": "perl",
+    "Elixir": "elixir",
+}
+"""Languages, and the interpreters that the first line of a file names."""
+
+
+def _code(name: str) -> Kind:
+    program = re.compile(PROGRAMS[name]) if name in PROGRAMS else None
+    suffixes = tuple(suffix for suffix in LANGUAGES[name] if suffix != ".pyx")
+    return Kind(noun=f"{name} file", suffixes=suffixes, program=program)
 
 
 KINDS = {
-    "Python": _code("Python", ".py .pyi", r"python[\d.]*"),
-    "JavaScript": _code("JavaScript", ".js .mjs .cjs .jsx", "node|bun|deno"),
-    "TypeScript": _code("TypeScript", ".ts .mts .cts .tsx"),
-    "Go": _code("Go", ".go"),
-    "Rust": _code("Rust", ".rs"),
-    "Java": _code("Java", ".java"),
-    "Kotlin": _code("Kotlin", ".kt .kts"),
-    "Scala": _code("Scala", ".scala"),
-    "C and C++": _code("C or C++", ".c .h .cc .cpp .cxx .hpp .hh"),
-    "C#": _code("C#", ".cs"),
-    "Ruby": _code("Ruby", ".rb", "ruby"),
-    "PHP": _code("PHP", ".php", "php"),
-    "Swift": _code("Swift", ".swift"),
-    "Lua": _code("Lua", ".lua", "lua[\\d.]*"),
-    "Perl": _code("Perl", ".pl .pm", "perl"),
-    "Elixir": _code("Elixir", ".ex .exs", "elixir"),
-    "Dart": _code("Dart", ".dart"),
+    **{name: _code(name) for name in "Python JavaScript TypeScript Go Rust Java Kotlin Scala".split()},
+    "C and C++": Kind(noun="C or C++ file", suffixes=(*LANGUAGES["C"], *LANGUAGES["C++"])),
+    **{name: _code(name) for name in "C# Ruby PHP Swift Lua Perl Elixir Dart".split()},
     "shell": Kind(
         noun="shell script",
         suffixes=(".sh", ".bash", ".ksh", ".bats"),

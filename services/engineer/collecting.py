@@ -28,7 +28,7 @@ from services.engineer.results import (
 from shared.errors import ActionError
 from shared.projects.reading.test_commands import TestCommand
 from shared.projects.reading.test_environments import find_plugins
-from shared.projects.toolchains import PACKAGES, format_package
+from shared.projects.toolchains import PROGRAMS, format_package
 from shared.sandbox import CommandResult
 from shared.sandbox.confined import ConfinedFolder
 
@@ -291,7 +291,7 @@ def format_missing(program: str) -> Diagnosis:
     """That a program is missing, and which package has it."""
     name = program.rpartition("/")[2] or "cc"
     cause = f"The program {name} is not installed"
-    if name in PACKAGES:
+    if name in PROGRAMS.packages:
         return cause, format_package(name)
     return cause, "Install it, or the project's dependencies, and put its folder on the PATH"
 

@@ -12,25 +12,11 @@ from services.scout.documents import parse
 from shared.contracts.checkup import Statement
 from shared.projects.reading.manifests import cite, format_code
 from shared.projects.reading.project import README
-from shared.source import Tree, is_test, parse_module, read_text
+from shared.source import LANGUAGES, Tree, is_test, parse_module, read_text
 from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
-LANGUAGES = """
-    Python: .py .pyi .pyx; JavaScript: .js .mjs .cjs .jsx; TypeScript: .ts .mts .cts .tsx; Go: .go;
-    Rust: .rs; C: .c .h; C++: .cc .cpp .cxx .hpp .hh .hxx; C#: .cs; Java: .java; Kotlin: .kt .kts;
-    Scala: .scala; Swift: .swift; Objective-C: .m .mm; Ruby: .rb; PHP: .php; Perl: .pl .pm;
-    Lua: .lua; R: .r; Julia: .jl; Haskell: .hs; OCaml: .ml .mli; Elixir: .ex .exs; Erlang: .erl;
-    Clojure: .clj .cljs; Dart: .dart; Zig: .zig; Nim: .nim; Shell: .sh .bash .zsh .fish;
-    PowerShell: .ps1 .psm1; SQL: .sql; HTML: .html .htm; CSS: .css .scss .less; Vue: .vue;
-    Svelte: .svelte; Terraform: .tf; Protocol Buffers: .proto; Assembly: .s .asm;
-    Markdown: .md .markdown; reStructuredText: .rst
-"""
-BY_SUFFIX = {
-    suffix: language.strip()
-    for language, _, suffixes in (entry.partition(":") for entry in LANGUAGES.split(";"))
-    for suffix in suffixes.split()
-}
+BY_SUFFIX = {suffix: language for language, suffixes in LANGUAGES.items() for suffix in suffixes}
 PROSE = frozenset({"Markdown", "reStructuredText", "HTML", "CSS"})
 """What is counted, but is not the code of a project."""
 

@@ -15,7 +15,7 @@ from shared.errors import ActionError
 from shared.gate.registries import PUBLIC, Registry, registry_reach
 from shared.projects.environments import Request, format_path
 from shared.projects.reading.project_files import ProjectFiles, list_registries
-from shared.projects.toolchains import format_package
+from shared.projects.toolchains import PROGRAMS, format_package
 from shared.sandbox import CommandResult, Limits, Reach, run_command
 
 OUTPUT_LIMIT = 2_000_000
@@ -143,30 +143,6 @@ def _read_last_line(log: Path) -> str:
 
 # --- why a step failed ------------------------------------------------------------------------------
 
-HEADERS = {
-    "Python.h": "python3-dev",
-    "ffi.h": "libffi-dev",
-    "openssl/": "libssl-dev",
-    "libpq-fe.h": "libpq-dev",
-    "mysql.h": "default-libmysqlclient-dev",
-    "libxml/": "libxml2-dev",
-    "libxslt/": "libxslt1-dev",
-    "zlib.h": "zlib1g-dev",
-    "bzlib.h": "libbz2-dev",
-    "lzma.h": "liblzma-dev",
-    "jpeglib.h": "libjpeg-dev",
-    "sqlite3.h": "libsqlite3-dev",
-    "yaml.h": "libyaml-dev",
-    "curl/": "libcurl4-openssl-dev",
-    "cairo": "libcairo2-dev",
-    "gmp.h": "libgmp-dev",
-    "ldap.h": "libldap2-dev",
-    "sasl/": "libsasl2-dev",
-    "krb5": "libkrb5-dev",
-    "portaudio.h": "portaudio19-dev",
-    "hdf5.h": "libhdf5-dev",
-}
-"""Start of a C header: the Debian package that has it."""
 MISSING = (
     r"(?m)^(?:sh|/bin/sh|bash|env)?:? ?(?:\d+: |line \d+: )?‘?'?([\w.+-]+)'?’?: (?:command )?not found",
     r"(?m)error: (?:command|linker) ['`\"]([\w.+/-]+)['`\"] (?:failed: )?(?:not found|No such file)",
@@ -224,7 +200,7 @@ def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tupl
     if program := next(missing, "").rpartition("/")[2]:
         return f"{shown} failed: it needs {program}, which is not installed", format_package(program)
     if match := re.search(r"fatal error: ['\"]?([\w./+-]+\.h(?:pp)?)['\"]?(?::| file)", output):
-        package = next((name for start, name in HEADERS.items() if match[1].startswith(start)), "")
+        package = next((name for start, name in PROGRAMS.headers.items() if match[1].startswith(start)), "")
         cure = f"Install it (apt install {package})" if package else "Install the library that it belongs to"
         return f"{shown} failed: the C header {match[1]} is missing", cure
     reason = "; ".join(_find_reason(output)) or result.problem or f"exit code {result.exit_code}"
