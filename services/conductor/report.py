@@ -89,16 +89,7 @@ class Reporter:
             return goal
         used = {str(each.get("agent")): spending_of(each.get("metadata") or {}) for each in results.values()}
         asked = [agent for agent, (tokens, _) in used.items() if tokens]
-        left = await self._left(asked)
-        if playbook is None or playbook.report != "checkup":
-            text = compose_plain(goal, results, left)
-        else:
-            texts = []
-            for suffix, folder in folders_of(goal).items():
-                parts, failures = checkup_parts(results, suffix)
-                own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
-                texts.append(compose_checkup(goal=own, verdict=verdict_of(goal), failures=failures, **parts))
-            text = join_blocks([*texts, *common_sections(results, left, run=False)])
+        text = _compose(goal, playbook, results, await self._left(asked))
         path = self._outputs / goal.goal_id / "report.md"
         reported = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
         # Side by side: both wait for the disk.
@@ -124,6 +115,17 @@ class Reporter:
                 await self._memory.queue(*nodes, edges=edges, insist=True)
         except BusError as error:
             log.warning("findings_not_stored", goal_id=goal_id, reason=str(error))
+
+
+def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
+    if playbook is None or playbook.report != "checkup":
+        return compose_plain(goal, results, left)
+    texts = []
+    for suffix, folder in folders_of(goal).items():
+        parts, failures = checkup_parts(results, suffix)
+        own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
+        texts.append(compose_checkup(goal=own, verdict=verdict_of(goal), failures=failures, **parts))
+    return join_blocks([*texts, *common_sections(results, left, run=False)])
 
 
 def folders_of(goal: Goal) -> dict[str, str]:

@@ -80,10 +80,13 @@ class SpecialistFactory:
         async with self._making:
             known = await self._find_existing(domain, requirements)
             profile = known or await self._make(domain, requirements, requester)
-        name = profile.name
+        await self._await_at_work(profile.name)
+        return profile
+
+    async def _await_at_work(self, name: str) -> None:
         async for presence in self._poll_presence(name):
             if presence is not None:
-                return profile
+                return
             if (refusal := refusal_path(self._config, name)).exists():
                 reason = refusal.read_text(errors="replace")[:1_000]
                 shutil.rmtree(refusal.parent, ignore_errors=True)
