@@ -93,7 +93,11 @@ class OpenAIProvider:
             # Servers that constrain the answer do not show the schema to the model.
             parts.append(describe_schema(question.schema))
             if self._takes_schema and question.schema.get("type") == "object":
-                request["response_format"] = _format(question.schema)
+                name = re.sub(r"\W", "_", str(question.schema.get("title", "")))[:64] or "answer"
+                request["response_format"] = {
+                    "type": "json_schema",
+                    "json_schema": {"name": name, "schema": question.schema},
+                }
         if question.max_tokens:
             request[self._limit_name] = question.max_tokens
         system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
@@ -144,11 +148,6 @@ class OpenAIProvider:
 def _tokens(usage: Any) -> dict[str, Any]:
     names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
     return {name: getattr(usage, theirs, None) for name, theirs in names.items()}
-
-
-def _format(schema: dict[str, Any]) -> dict[str, Any]:
-    name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -66,7 +66,14 @@ def decide(command: str, workspace: str = "", granted: Collection[str] = ()) -> 
         return _ruling(command, *_MISLED)
     shell = _judge(text, folder, lambda shell, scope: shell.script(text, scope))
     reach = {entry.translate(back): what.translate(back) for entry, what in shell.reach.items()}
-    return _with_reach(_ruling(command, shell.rule, shell.what.translate(back)), reach, granted)
+    rule, verdict = shell.rule, RULES[shell.rule].verdict
+    why = _explain(rule, shell.what.translate(back))
+    missing = [entry for entry in reach if not _covers(granted, entry)]
+    if missing and verdict is CommandVerdict.ALLOW:
+        rule, verdict = f"reach.{missing[0].partition(':')[0]}", RULES["reach.host"].verdict
+        names = " and ".join(_NAMES.get(entry, entry.removeprefix("host:")) for entry in missing[:4])
+        why = RULES[rule].why.format(_shorten(reach[missing[0]]), names)
+    return Ruling(command=command, verdict=verdict, rule=rule, why=why, reach=tuple(reach))
 
 
 def judge_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
@@ -101,21 +108,11 @@ def _judge(text: str, workspace: str, run: Callable[[Interpreter, Scope], object
 
 
 def _ruling(command: str, rule: str, what: str) -> Ruling:
-    why = RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
-    return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=why)
+    return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=_explain(rule, what))
 
 
-def _with_reach(ruling: Ruling, reach: dict[str, str], granted: Collection[str]) -> Ruling:
-    """The ruling with what has to be reached: an allowed command is asked about for what is not granted."""
-    if not reach:
-        return ruling
-    missing = [entry for entry in reach if not _covers(granted, entry)]
-    rule, verdict, why = ruling.rule, ruling.verdict, ruling.why
-    if missing and verdict is CommandVerdict.ALLOW:
-        rule, verdict = f"reach.{missing[0].partition(':')[0]}", RULES["reach.host"].verdict
-        names = " and ".join(_NAMES.get(entry, entry.removeprefix("host:")) for entry in missing[:4])
-        why = RULES[rule].why.format(_shorten(reach[missing[0]]), names)
-    return Ruling(command=ruling.command, verdict=verdict, rule=rule, why=why, reach=tuple(reach))
+def _explain(rule: str, what: str) -> str:
+    return RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
 
 
 def _covers(granted: Collection[str], entry: str) -> bool:

@@ -60,18 +60,15 @@ class ConfinedFolder:
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
         try:
             if self._portable:
-                return self._walk(name, flags, mode)
+                *folders, last = PurePosixPath(name).parts or (".",)
+                at = self._descend(folders)
+                try:
+                    return os.open(last, flags, mode, dir_fd=at)
+                finally:
+                    os.close(at)
             return openat2(self.fd, name, flags, mode)
         except OSError as error:
             raise to_action_error(name, error) from None
-
-    def _walk(self, name: str, flags: int, mode: int) -> int:
-        *folders, last = PurePosixPath(name).parts or (".",)
-        at = self._descend(folders)
-        try:
-            return os.open(last, flags, mode, dir_fd=at)
-        finally:
-            os.close(at)
 
     def _descend(self, folders: Iterable[str], *, make: bool = False) -> int:
         """A descriptor of the last of nested ``folders``, none of them a link; raises OSError."""

@@ -37,19 +37,17 @@ class ObjectStore:
                     temporary.write_bytes(first)
                     self._move_into_place(temporary, target)
                 return digest
-            return self._keep_large(first + second, file)
-
-    def _keep_large(self, begin: bytes, rest: BinaryIO) -> str:
-        hashing, chunk = blake2b(digest_size=20), begin
-        temporary = self._temporary()
-        with temporary.open("wb") as copy:
-            while chunk:
-                hashing.update(chunk)
-                copy.write(chunk)
-                chunk = rest.read(CHUNK)
-        digest = hashing.hexdigest()
-        self._move_into_place(temporary, self._path(digest))
-        return digest
+            begin = first + second
+            hashing, chunk = blake2b(digest_size=20), begin
+            temporary = self._temporary()
+            with temporary.open("wb") as copy:
+                while chunk:
+                    hashing.update(chunk)
+                    copy.write(chunk)
+                    chunk = file.read(CHUNK)
+            digest = hashing.hexdigest()
+            self._move_into_place(temporary, self._path(digest))
+            return digest
 
     def digest(self, confined: ConfinedFolder, path: str) -> str:
         """The digest of a file's content; raises OSError, ActionError."""
