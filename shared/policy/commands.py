@@ -10,9 +10,8 @@ from shared.policy import effects
 from shared.policy.call import Call, judge_variable
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.parser import are_adjacent, dropped_dash
-from shared.policy.scope import NOTHING, UNREAD, Scope, Stream
-from shared.policy.shell import Shell
-from shared.policy.words import Expander, Word
+from shared.policy.scope import NOTHING, UNREAD, Scope, Shell, Stream, Word
+from shared.policy.words import Expander
 
 if TYPE_CHECKING:
     from tree_sitter import Node

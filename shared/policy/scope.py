@@ -1,7 +1,7 @@
-"""What is known at one point of a script: variables, the folder, functions, files written on the way."""
+"""What is known at one point of a script, and the shell that judges a script, as its parts see both."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -17,6 +17,30 @@ _ENVIRONMENT = {
     "SECONDS": "0", "UID": "0", "USER": "user", "LOGNAME": "user",
     "EUID": "0", "LINENO": "0", "COLUMNS": "80", "LINES": "24",
 }  # fmt: skip
+LONGEST_VALUE = 4_096
+"""Signs of a variable's value beyond which it counts as unknown: a value may double with every assignment."""
+MOST_VALUES = 8  # Values of one variable that are judged in turn
+
+
+class Word(msgspec.Struct, frozen=True, gc=False):
+    """``text`` with UNKNOWN for what is not known; ``glob``: it has wildcards.
+
+    ``obfuscated``: it is written in a way that only hides what is meant; ``hidden``: it is made of variables,
+    substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``computed``: what is not
+    known of it is what a command of the script prints, not what the environment holds.
+    """
+
+    text: str
+    glob: bool = False
+    obfuscated: bool = False
+    hidden: bool = False
+    spliced: bool = False
+    computed: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing of it is left to be found out."""
+        return UNKNOWN not in self.text
 
 
 class Stream(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +143,57 @@ class Scope:
         self._set_several(name, tuple(dict.fromkeys(values)))
 
 
-LONGEST_VALUE = 4_096
-"""Signs of a variable's value beyond which it counts as unknown: a value may double with every assignment."""
-MOST_VALUES = 8  # Values of one variable that are judged in turn
+class Shell(Protocol):
+    """Collects what is found in a script, and judges the parts that a part of it consists of.
+
+    ``programs`` judge a call of each program, by its name; ``fetched``: words of the script come from the
+    network; ``documents``: it may hold here-documents; ``reach``: what must be reached, for which command.
+    """
+
+    workspace: str
+    programs: Mapping[str, Callable[[Any], Stream | None]]
+    fetched: bool
+    documents: bool
+    reach: dict[str, str]
+
+    def find(self, rule: str, what: str = "") -> None:
+        """Note that a rule applies."""
+
+    def need(self, reach: str, what: str) -> None:
+        """Note that ``what`` needs a network: a registry, a host, or hosts that are not known."""
+
+    def is_guarded(self, path: str) -> bool:
+        """Whether a path of the workspace is a state of the office."""
+
+    def script(self, text: str, scope: Scope, *, guessed: bool = False) -> Stream:
+        """Judge a script given as text; its output if that is known. ``guessed``: it may be none."""
+
+    def walk(self, node: "Node", scope: Scope) -> Stream:
+        """Judge what ``node`` holds; raises Unreadable if it is nested too deeply."""
+
+    def visit(self, node: "Node", scope: Scope) -> None:
+        """Judge whatever commands are found beneath ``node``: words, tests, arithmetic."""
+
+    def substitute(self, node: "Node", scope: Scope) -> str:
+        """Judge a command substitution; its output, or UNKNOWN."""
+
+    def process(self, node: "Node", scope: Scope) -> str:
+        """Judge a process substitution; the path that represents it."""
+
+    def sequence(self, nodes: Sequence["Node"], scope: Scope) -> Stream:
+        """Judge one after the other; what they print together."""
+
+    def call(self, words: Sequence[Word], scope: Scope, assigned: dict[str, str] | None = None) -> Stream:
+        """Judge one simple command by its words; ``assigned`` are the variables set for it alone."""
+
+    def function(self, name: str, words: Sequence[Word], scope: Scope) -> Stream:
+        """Judge a call of a function of the script itself."""
+
+    def read(self, path: str, scope: Scope, deep: bool) -> None:
+        """Judge that the file ``path`` is read, or with ``deep`` all of a folder."""
+
+    def written(self, word: Word, scope: Scope, output: Stream, *, append: bool = False) -> None:
+        """Remember what a file was given, for when it is run."""
+
+    def reads(self, word: Word, scope: Scope) -> Stream:
+        """Judge that a file is fed to a program; the stream it gives."""

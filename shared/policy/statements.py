@@ -12,8 +12,7 @@ from shared.policy.commands import (
     judge_unset,
 )
 from shared.policy.expansion import UNKNOWN, holds_subscript
-from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, concatenate
-from shared.policy.shell import Shell
+from shared.policy.scope import NOTHING, UNREAD, Scope, Shell, Stream, concatenate
 from shared.policy.words import Expander
 
 if TYPE_CHECKING:

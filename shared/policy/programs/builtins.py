@@ -5,8 +5,7 @@ import re
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
-from shared.policy.scope import NOTHING, Stream
-from shared.policy.words import Word
+from shared.policy.scope import NOTHING, Stream, Word
 
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)")
 _CODES = {**dict.fromkeys("nfv", "\n"), **{sign: sign for sign in "\\\"'"}, "t": "\t", "r": "\r", "e": "\x1b"}

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
 from shared.policy.options import Options
-from shared.policy.scope import NOTHING, Stream
-from shared.policy.words import Word
+from shared.policy.scope import NOTHING, Stream, Word
 
 FETCHED = Stream(source="network")
 _METADATA = re.compile(

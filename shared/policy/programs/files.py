@@ -5,8 +5,7 @@ import re
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
 from shared.policy.programs.code import judge_code
-from shared.policy.scope import UNREAD, Stream
-from shared.policy.words import Word
+from shared.policy.scope import UNREAD, Stream, Word
 
 _PROGRAM = re.compile(r"^(?:/usr)?(?:/local)?/s?bin/([^/]+)$")
 
