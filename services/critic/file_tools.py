@@ -15,7 +15,7 @@ from services.critic.findings import Check, clean, completed_check, installed_ve
 from services.critic.kinds import KINDS, Sources
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.sandbox import CommandResult, run_command
-from shared.sandbox.visible_files import search_path
+from shared.sandbox.jail import search_path
 from shared.text.display import count, format_list
 
 BATCH = 400  # Files a run: their names must fit on one command line, and its report in memory

@@ -19,7 +19,7 @@ from shared.contracts.checkup import Finding, NotChecked
 from shared.errors import ActionError
 from shared.projects.environment import Environment
 from shared.sandbox import CommandResult, run_command
-from shared.sandbox.visible_files import search_path
+from shared.sandbox.jail import search_path
 from shared.source import read_text
 
 SCRIPTS = ("JavaScript", "TypeScript")

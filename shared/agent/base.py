@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from shared import subjects
-from shared.agent.context import AgentContext
-from shared.agent.skill_loading import load_skills
+from shared.agent.context import AgentContext, load_skills
 from shared.bus import Bus, Entry
 from shared.contracts import (
     AgentReport,

@@ -9,8 +9,8 @@ from shared.agent.base import Agent
 from shared.agent.references import open_references
 from shared.bus import Claim
 from shared.bus.claim import ClaimWatch
+from shared.bus.commit import Throttle, throttle
 from shared.bus.records import read_task
-from shared.bus.throttle import Throttle, throttle
 from shared.contracts import Task, TaskResult, TaskStatus
 from shared.effects import before_effect
 from shared.errors import ActionError, BusError, Conflict, Refused

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.llm.clients import open_client
+from shared.llm.clients import MalformedResponse, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -15,7 +15,6 @@ from shared.llm.provider import (
     read_text,
     split_system,
 )
-from shared.llm.provider_errors import MalformedResponse
 
 LENGTH = 8192
 """The token limit of an answer by default: the format requires one, and all its models accept this."""

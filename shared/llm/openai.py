@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.llm.clients import open_client
+from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -21,7 +21,6 @@ from shared.llm.provider import (
     strip_thinking,
     write_out,
 )
-from shared.llm.provider_errors import MalformedResponse, broken_off
 
 _NO_TOOLS = re.compile(
     r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"

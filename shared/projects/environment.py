@@ -15,7 +15,7 @@ from shared.contracts import Preparation
 from shared.errors import ActionError
 from shared.projects.environments import Slot, open_slot
 from shared.sandbox import Reach, run_command
-from shared.sandbox.visible_files import is_below, search_path
+from shared.sandbox.jail import is_below, search_path
 
 Note = Callable[[str], Awaitable[None]]
 

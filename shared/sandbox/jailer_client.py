@@ -15,8 +15,8 @@ from pathlib import Path
 
 from shared.errors import ActionError
 from shared.jailer import JailSpec, write_spec
+from shared.sandbox.confined import remove_tree
 from shared.sandbox.jail import find_bubblewrap, seccomp_filter
-from shared.sandbox.removal import remove_tree
 from shared.settings import environment
 
 ROOT = Path(__file__).parents[2]

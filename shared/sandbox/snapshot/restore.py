@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from shared.errors import ActionError
-from shared.sandbox.confined import ConfinedFolder, split
-from shared.sandbox.removal import chmod_at, remove_at
+from shared.sandbox.confined import ConfinedFolder, chmod_at, remove_at, split
 from shared.sandbox.snapshot.storage import ObjectStore
 
 LONGEST_PATH = 3_500
