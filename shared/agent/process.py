@@ -296,12 +296,6 @@ def package_version() -> str:
         return "0.0.0"
 
 
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m shared.agent.process PROFILE.yaml")
-    main(Agent, Path(sys.argv[1]))
-
-
 # --- what people want of an agent: pause, resume, restart --------------------------------------------
 RESTART_STATUS = 75  # The exit status of a process that ends because people want it to start again
 LOOK_EVERY = 1.0  # Seconds between two looks at whether the connection was lost meanwhile
@@ -388,3 +382,9 @@ class ControlFollower:
         if control.restarts > self._restarts:
             self._restarts = control.restarts
             self.restart.set()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m shared.agent.process PROFILE.yaml")
+    main(Agent, Path(sys.argv[1]))
