@@ -136,7 +136,7 @@ def _work() -> Iterator[Channel]:
             summary = f"A goal is submitted with the priority {priority}"
             yield Channel(f"submissions_{priority.lower()}", subject, summary, "work", submitted)
     yield _channel(subjects.submitted_by, "work", *submitted)._replace(name="agents_submissions")
-    kinds = dict.fromkeys(subjects.NEW.values(), contracts.Task)
+    kinds: dict[str, Any] = dict.fromkeys(subjects.NEW.values(), contracts.Task)
     kinds |= dict.fromkeys(subjects.AT_WORK, contracts.TaskChanged)
     for step, summary in _STEPS.items():
         address = subjects.task("{assignee}", "{requester}", "{task_id}", step)

@@ -85,10 +85,16 @@ class AnthropicProvider:
             request["tools"] = tools
         if parts:
             request["system"] = "\n\n".join(parts)
+        turns: list[dict[str, Any]] = []
+        for message in arrange(messages):
+            role = "assistant" if message.role == "assistant" else "user"
+            if not turns or turns[-1]["role"] != role:
+                turns.append({"role": role, "content": []})
+            turns[-1]["content"] += _blocks(message)
         return request | {
             "model": self._config.model,
             "max_tokens": question.max_tokens or LENGTH,
-            "messages": _turns(arrange(messages)),
+            "messages": turns,
         }
 
     def _read(self, question: ModelRequest, message: Any) -> Thought:
@@ -121,16 +127,6 @@ def _tokens(usage: Any) -> dict[str, int]:
     read = sum(count for count in counts if isinstance(count, int))
     written = getattr(usage, "output_tokens", None)
     return {name: count for name, count in (("input_tokens", read), ("output_tokens", written)) if count}
-
-
-def _turns(messages: list[Message]) -> list[dict[str, Any]]:
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        if not turns or turns[-1]["role"] != role:
-            turns.append({"role": role, "content": []})
-        turns[-1]["content"] += _blocks(message)
-    return turns
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:

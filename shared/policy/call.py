@@ -134,7 +134,11 @@ class Call:
         if "/" in self.name:
             return self._judge_path()
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
-            return self._judge_alias()
+            text = self.scope.aliases[self.name]
+            inner = self.scope.branch()
+            inner.active = (*self.scope.active, f"alias {self.name}")
+            words = " ".join(shlex.quote(word.text) for word in self.args)
+            return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
         if self.scope.is_set("PATH") and (path := f"{self.scope.cwd}/{self.name}") in self.scope.files:
             return self.run_written(path)
         if self.name in self.scope.functions:
@@ -258,13 +262,6 @@ class Call:
         else:
             self.script(stream.text)
         return UNREAD
-
-    def _judge_alias(self) -> Stream:
-        text = self.scope.aliases[self.name]
-        inner = self.scope.branch()
-        inner.active = (*self.scope.active, f"alias {self.name}")
-        words = " ".join(shlex.quote(word.text) for word in self.args)
-        return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
 
     def script(self, text: str, words: Sequence[Word] = (), scope: Scope | None = None) -> Stream:
         """Judge ``text`` as a script with ``words`` as its arguments, in a shell of its own."""

@@ -31,7 +31,14 @@ def judge_loop(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """Judge a loop of any kind: its body with every value its variable may have."""
     inner = scope.branch()
     body = node.child_by_field_name("body") or node
-    _forget(body, inner)
+    # What the body assigns may already have changed when it begins another round
+    stack = [body]
+    while stack:
+        current = stack.pop()
+        if current.type == "variable_assignment":
+            name = (current.children[0].text or b"").decode(errors="replace").partition("[")[0]
+            inner.offer(name, (inner.value(name), UNKNOWN))
+        stack.extend(child for child in current.children if child.child_count)
     if node.type == "for_statement":
         _bind(shell, node, inner)
     text = body.text or b""
@@ -57,17 +64,6 @@ def _bind(shell: Shell, node: "Node", scope: Scope) -> None:
     expander = Expander(scope, shell)
     values = tuple(word.text for word in expander.line(named[1:]))
     scope.offer((named[0].text or b"").decode(errors="replace"), values)
-
-
-def _forget(node: "Node", scope: Scope) -> None:
-    """What the body assigns may already have changed when it begins another round."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.type == "variable_assignment":
-            name = (current.children[0].text or b"").decode(errors="replace").partition("[")[0]
-            scope.offer(name, (scope.value(name), UNKNOWN))
-        stack.extend(child for child in current.children if child.child_count)
 
 
 def multiplies(body: "Node", name: str) -> bool:

@@ -27,7 +27,15 @@ def judge_find(call: Call) -> Stream | None:
         position += 1
     roots = roots or [Word(".")]
     tests = args[position:]
-    found = _found_words(roots, tests)
+    # Patterns of what may be found: the name asked for, in each folder looked through
+    texts = [word.text for word in tests]
+    names = [texts[index + 1] for index, text in enumerate(texts[:-1]) if text in {"-name", "-iname"}]
+    name = next(iter(names), "")
+    if "*" in names or not _INVERTS.isdisjoint(texts):
+        name = "*" if "*" in names or not names else f"{name}*" if "*" not in name else "*"
+    elif not name and not _NARROWS.isdisjoint(texts):
+        name = "found*"
+    found = [Word(f"{root.text.rstrip('/') or '/'}/{name or '*'}".replace("//", "/"), True) for root in roots]
     outside = any(call.place(root) not in {Place.WORKSPACE, Place.SCRATCH, Place.UNKNOWN} for root in roots)
     for index, word in enumerate(tests):
         text = word.text
@@ -45,18 +53,6 @@ def judge_find(call: Call) -> Stream | None:
     for root in roots:
         call.apply(parse_options([root]), "stat :")
     return Stream(None, tuple(word.text for word in found))
-
-
-def _found_words(roots: list[Word], tests: list[Word]) -> list[Word]:
-    """Patterns of what may be found: the name asked for, in each folder looked through."""
-    texts = [word.text for word in tests]
-    names = [texts[index + 1] for index, text in enumerate(texts[:-1]) if text in {"-name", "-iname"}]
-    name = next(iter(names), "")
-    if "*" in names or not _INVERTS.isdisjoint(texts):
-        name = "*" if "*" in names or not names else f"{name}*" if "*" not in name else "*"
-    elif not name and not _NARROWS.isdisjoint(texts):
-        name = "found*"
-    return [Word(f"{root.text.rstrip('/') or '/'}/{name or '*'}".replace("//", "/"), True) for root in roots]
 
 
 def _run(call: Call, rest: list[Word], found: list[Word]) -> None:

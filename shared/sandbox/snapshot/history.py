@@ -16,7 +16,6 @@ from shared.sandbox.confined import ConfinedFolder
 from shared.sandbox.snapshot.restore import (
     FileState,
     Restorer,
-    Scan,
     format_path,
     is_same,
     is_untouched,
@@ -133,7 +132,12 @@ class Snapshots:
 
     def _take(self, confined: ConfinedFolder, latest: Snapshot | None, label: str, owner: str) -> Snapshot:
         taken, found = time.time_ns(), scan(confined, self.max_files)
-        self._require_size(found)
+        size = sum(entry.size for entry in found.entries.values() if entry.size <= self.max_file)
+        if size > self.max_bytes:
+            raise ActionError(
+                f"The workspace holds {size:,} bytes, more than the {self.max_bytes:,} a snapshot may have",
+                "Take back with undo what made it so large",
+            )
         lost = {format_path(path): reason for path, reason in found.lost.items()}
         entries = {}
         for path, entry in found.entries.items():
@@ -156,14 +160,6 @@ class Snapshots:
         self._write(snapshot)
         self._prune()
         return snapshot
-
-    def _require_size(self, found: Scan) -> None:
-        size = sum(entry.size for entry in found.entries.values() if entry.size <= self.max_file)
-        if size > self.max_bytes:
-            raise ActionError(
-                f"The workspace holds {size:,} bytes, more than the {self.max_bytes:,} a snapshot may have",
-                "Take back with undo what made it so large",
-            )
 
     def _keep_content(
         self,

@@ -130,22 +130,7 @@ class Restorer:
         A file changed after ``fresh_ns`` is compared by its content. Run again, it continues where a killed
         one stopped.
         """
-        self._clear()
-        found = scan(self._folder)
-        for path, entry in sorted(self._entries.items()):
-            now = found.entries.get(path)
-            if now is not None and stat.S_IFMT(now.mode) != stat.S_IFMT(entry.mode):
-                now = None  # another process changes it just now
-            self._put_back(os.fsdecode(path), entry, now, fresh_ns)
-        self._restore_modes()
-        if self.written:
-            self._folder.sync()
-
-    def _clear(self) -> None:
-        """Remove what is new, from the top down, so that nothing new is looked into: it may be without end.
-
-        Every folder that stays is given the rights to look into and to change it.
-        """
+        # Remove what is new, from the top down, so that nothing new is looked into: it may be without end
         waiting = [b""]
         while waiting:
             folder = waiting.pop()
@@ -155,6 +140,17 @@ class Restorer:
                 os.scandir(at) as listing,
             ):
                 waiting += [path for item in listing if (path := self._clear_one(at, folder, item))]
+        found = scan(self._folder)
+        for path, entry in sorted(self._entries.items()):
+            now = found.entries.get(path)
+            if now is not None and stat.S_IFMT(now.mode) != stat.S_IFMT(entry.mode):
+                now = None  # another process changes it just now
+            self._put_back(os.fsdecode(path), entry, now, fresh_ns)
+        folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))
+        for path, entry in sorted(folders, reverse=True):
+            self._chmod(os.fsdecode(path), stat.S_IMODE(entry.mode) & 0o777)
+        if self.written:
+            self._folder.sync()
 
     def _clear_one(self, at: int, folder: bytes, item: os.DirEntry[str]) -> bytes:
         """Remove ``item`` if it is new; returns its path if it is a folder that stays and may hold more."""
@@ -220,11 +216,6 @@ class Restorer:
             return self._objects.digest(self._folder, path) == digest
         except (OSError, ActionError):
             return False  # if it cannot be read, it is replaced
-
-    def _restore_modes(self) -> None:
-        folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))
-        for path, entry in sorted(folders, reverse=True):
-            self._chmod(os.fsdecode(path), stat.S_IMODE(entry.mode) & 0o777)
 
     def _chmod(self, path: str, mode: int) -> None:
         parent, name = split(path)
