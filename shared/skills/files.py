@@ -12,9 +12,8 @@ from typing import Any
 from shared.errors import ActionError
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import changing
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace, require_existing
+from shared.skills.workspace import changing, open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
 MAX_FILE = 10_000_000  # The most bytes of a file that are looked at

@@ -14,9 +14,8 @@ from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import changing
 from shared.skills.skill import Skill
-from shared.skills.workspace import note_origin, open_workspace, require_source, slug
+from shared.skills.workspace import changing, note_origin, open_workspace, require_source, slug
 from shared.tasks.actions import Outcome, register_action
 
 BASE = "refs/mailroom/base"  # Where a clone or a copy began; what is delivered is the difference to it

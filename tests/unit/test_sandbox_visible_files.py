@@ -66,9 +66,7 @@ def test_the_inner_folder_comes_after_the_outer_and_what_is_there_already_is_lef
     outer, inner, same = tmp_path / "outer", tmp_path / "outer" / "inner", tmp_path / "outer" / "same"
     for folder in (inner, same):
         folder.mkdir(parents=True)
-    folders = jail.visible_mounts(
-        inner, writable=[inner], readable=[outer, same, Path("/usr/share")]
-    )
+    folders = jail.visible_mounts(inner, writable=[inner], readable=[outer, same, Path("/usr/share")])
     mine = [folder for folder in folders if folder.target.startswith(str(tmp_path))]
     ours = [folder for folder in mine if "/home/" not in folder.target]
     assert ours == [Mount(str(outer), str(outer), False), Mount(str(inner), str(inner), True)]
@@ -79,9 +77,7 @@ def test_a_link_is_shown_where_it_is_and_where_it_leads(tmp_path):
     real.mkdir()
     link.symlink_to(real)
     targets = {
-        folder.target
-        for folder in jail.visible_mounts(link, writable=[link])
-        if folder.source == str(real)
+        folder.target for folder in jail.visible_mounts(link, writable=[link]) if folder.source == str(real)
     }
     assert targets == {str(real), str(link)}
 

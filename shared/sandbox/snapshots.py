@@ -13,15 +13,16 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.sandbox.snapshot.restore import (
+from shared.sandbox.restoring import (
     FileState,
+    ObjectStore,
     Restorer,
     format_path,
+    hold_lock,
     is_same,
     is_untouched,
     scan,
 )
-from shared.sandbox.snapshot.storage import ObjectStore, hold_lock
 
 KEEP = 40  # How many snapshots a workspace keeps; the oldest go first
 SLACK = 10  # How many more there may be until the oldest go: unneeded contents are searched for only then
