@@ -301,6 +301,8 @@ class Bus:
         timeout: float = 5.0,
     ) -> AsyncGenerator[list[Stored], None]:
         """The messages of a stream from ``start`` to ``end``, quickly; see BulkReader.read."""
+        if start > end:
+            return
         reader = self.bulk_reader()
         try:
             async for page in reader.read(Span(stream, subject, start, end, headers), timeout):

@@ -15,7 +15,6 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.bulk import Span
 from shared.bus.entry import seal as make_entry
 from shared.contracts import ArchiveOrder, MemoryWrite, MessagesErased, Seal
 from shared.errors import ActionError, BusError, Conflict, MailroomError, NotFound
@@ -123,21 +122,13 @@ async def read_log(
             if whole:
                 raise
             log.info("bundle_not_read", reason=str(error))
-            async for page in _read_server(bus, Span(stream, subject, start, last, headers), timeout):
+            async for page in bus.read_all(
+                stream, start, last, subject=subject, headers=headers, timeout=timeout
+            ):
                 yield page
         start = last + 1
-    async for page in _read_server(bus, Span(stream, subject, start, end, headers), timeout):
+    async for page in bus.read_all(stream, start, end, subject=subject, headers=headers, timeout=timeout):
         yield page
-
-
-async def _read_server(bus: Bus, span: Span, timeout: float) -> AsyncGenerator[list[Stored], None]:
-    if span.start <= span.end:
-        reader = bus.bulk_reader()
-        try:
-            async for page in reader.read(span, timeout):
-                yield page
-        finally:
-            await reader.close()
 
 
 async def scan_log(
