@@ -10,7 +10,8 @@ from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place, is_private, is_public, place, resolve
 from shared.policy.rules import matching
-from shared.policy.scope import UNREAD, Scope, Shell, Stream, Word
+from shared.policy.scope import UNREAD, Scope, Stream, Word
+from shared.policy.shell import Shell
 
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None if that is not known."""
@@ -150,10 +151,10 @@ class Call:
         if len(self.args) == 1 and self.args[0].text in _HELP:
             return UNREAD
         name = self.name
-        handler = self.shell.programs.get(name)
+        handler = self.shell.grammar.programs.get(name)
         if handler is None and (short := _VERSION.sub("", name)) != name:
             name = short
-            handler = self.shell.programs.get(name)
+            handler = self.shell.grammar.programs.get(name)
         named = name in _EVALUATES and (name != "printf" or (self.args and self.args[0].text == "-v"))
         if named and any(holds_subscript(word.text) for word in self.args):
             self.find("unclear.spelling")
@@ -169,7 +170,7 @@ class Call:
 
     def _only_shows(self) -> bool:
         """Whether a program without a handler is asked for help or for what it would do."""
-        if not self.args or self.name in self.shell.programs:
+        if not self.args or self.name in self.shell.grammar.programs:
             return False
         last = self.args[-1].text
         return last in {"-help", "help", *_HELP} or any(_DRY_RUN.fullmatch(word.text) for word in self.args)
@@ -195,7 +196,7 @@ class Call:
         self._read_arguments()
         for position, word in enumerate(self.args):
             first, space, _ = word.text.partition(" ")
-            if first.rsplit("/bin/", 1)[-1] in self.shell.programs:
+            if first.rsplit("/bin/", 1)[-1] in self.shell.grammar.programs:
                 self.script(word.text) if space else self.run(self.args[position:])
                 break
 
@@ -304,7 +305,7 @@ class Call:
     def write(self, word: Word, create: bool = False, output: Stream = UNREAD) -> None:
         """The path is written."""
         effects.write(self.shell, self.scope, word, create)
-        self.shell.written(word, self.scope, output)
+        self.scope.keep(word, output)
 
     def delete(self, word: Word, deep: bool = False) -> None:
         """The path is deleted."""

@@ -16,7 +16,8 @@ from shared.policy.paths import (
     resolve,
     runs_later,
 )
-from shared.policy.scope import Scope, Shell, Word
+from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, Word
+from shared.policy.shell import Shell
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SOCKET = re.compile(r"^/dev/(tcp|udp)(/|$)")
@@ -37,6 +38,15 @@ def read(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
             shell.find("secret.file", text)
         return
     read_path(shell, path, deep=deep or word.glob, hidden=word.hidden or "../.." in text)
+
+
+def feed(shell: Shell, scope: Scope, word: Word) -> Stream:
+    """Its content is fed to a program; the stream it gives."""
+    read(shell, scope, word)
+    path = resolve(word.text, scope.cwd)
+    if path is not None and path in scope.files:
+        return scope.files[path]
+    return NOTHING if path == "/dev/null" else UNREAD
 
 
 def read_path(shell: Shell, path: str, *, deep: bool = False, hidden: bool = False) -> None:

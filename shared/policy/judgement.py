@@ -1,26 +1,27 @@
-"""Judges a command: interprets it as the shell would run it; the strictest of what is found counts."""
+"""Judges a command as a whole: the strictest of what is found in it counts, reach last."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
-from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from shared.contracts import CommandVerdict
 from shared.policy import effects
-from shared.policy.call import Call, Handler
-from shared.policy.commands import Redirects
-from shared.policy.expansion import UNKNOWN, unescape_document
-from shared.policy.parser import DEEPEST, LONGEST, MOST_COMMANDS, Unreadable, is_misread, parse, to_latin1
-from shared.policy.paths import HOME, WORKSPACE, guards, resolve
+from shared.policy.call import Call
+from shared.policy.commands import judge_redirect
+from shared.policy.parser import LONGEST, Unreadable, to_latin1
+from shared.policy.paths import HOME, WORKSPACE, resolve
 from shared.policy.programs import PROGRAMS
 from shared.policy.rules import RULES, Rule, Ruling
-from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, Word, concatenate
-from shared.policy.statements import STATEMENTS, judge_arithmetic, multiplies
+from shared.policy.scope import NOTHING, Scope
+from shared.policy.shell import Grammar, Shell
+from shared.policy.statements import STATEMENTS
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
+GRAMMAR = Grammar(
+    statements=STATEMENTS,
+    programs=PROGRAMS,
+    call=lambda shell, scope, words, assigned: Call(shell, scope, words, assigned).judge(),
+    redirect=judge_redirect,
+)
 _MISLEADING = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ue000-\ue0ff\ufeff]"
 )
@@ -92,12 +93,17 @@ def judge_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
     """
     if _MISLEADING.search(path):
         return _ruling(path, *_MISLED)
-    shell = _judge(path, workspace, lambda shell, scope: shell.read(path, scope, deep))
+
+    def read(shell: Shell, scope: Scope) -> None:
+        if (full := resolve(path, scope.cwd)) is not None:
+            effects.read_path(shell, full, deep=deep)
+
+    shell = _judge(path, workspace, read)
     return _ruling(path, shell.rule, shell.what)
 
 
-def _judge(text: str, workspace: str, run: Callable[["Interpreter", Scope], object]) -> "Interpreter":
-    shell = Interpreter((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, PROGRAMS)
+def _judge(text: str, workspace: str, run: Callable[[Shell, Scope], object]) -> Shell:
+    shell = Shell((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, GRAMMAR)
     if len(text) > LONGEST:
         shell.find("unclear.size", f"{len(text)} characters")
         return shell
@@ -137,174 +143,3 @@ def _covers(granted: Collection[str], entry: str) -> bool:
 def _shorten(text: str) -> str:
     text = " ".join(text.replace("\0", "...").replace(HOME, "~").split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-
-
-_WEIGHT = {CommandVerdict.ALLOW: 0, CommandVerdict.ASK: 1, CommandVerdict.DENY: 2}
-_SKIPPED = {"comment", "heredoc_start", "heredoc_end", "heredoc_content", "string_content"}
-
-
-class Interpreter:
-    """Judges scripts in one workspace; ``rule`` and ``what`` are the strictest that was found so far.
-
-    ``reach`` is what has to be reached over the network, and for which command.
-    ``programs``: what judges a call of each program, by its name; ``fetched``: some words of the script come
-    from the network; ``documents``: it may hold here-documents.
-    """
-
-    def __init__(self, workspace: str, programs: Mapping[str, Handler]) -> None:
-        self.workspace, self.programs = workspace, programs
-        self.rule, self.what = "everyday", ""
-        self.depth = 0
-        self.left = MOST_COMMANDS
-        self.reach: dict[str, str] = {}
-        self.fetched = self.documents = False
-
-    def find(self, rule: str, what: str = "") -> None:
-        """Note that ``rule`` applies; of two that weigh the same the first counts."""
-        if _WEIGHT[RULES[rule].verdict] > _WEIGHT[RULES[self.rule].verdict]:
-            self.rule, self.what = rule, what
-
-    def need(self, reach: str, what: str) -> None:
-        """Note that ``what`` needs a network: a registry, a host, or hosts that are not known."""
-        self.reach.setdefault(reach, what)
-
-    def is_guarded(self, path: str) -> bool:
-        """Whether a path of the workspace is a state of the office."""
-        return guards(path[len(self.workspace) :])
-
-    def script(self, text: str, scope: Scope, *, guessed: bool = False) -> Stream:
-        """Judge a script given as text; its output if that is known. ``guessed``: it may be none."""
-        try:
-            root = parse(text)
-        except Unreadable as error:
-            if not guessed:
-                self.find(error.rule, error.what)
-            return UNREAD
-        self.documents |= "<<" in text
-        if is_misread(root):
-            self.find("unclear.spelling", "A part of it")
-        return self.walk(root, scope)
-
-    def walk(self, node: "Node", scope: Scope) -> Stream:
-        """Judge what ``node`` holds; raises Unreadable if it is nested too deeply."""
-        kind = node.type
-        if kind in _SKIPPED:
-            return NOTHING
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise Unreadable("unclear.size", "commands within commands")
-        try:
-            handler = STATEMENTS.get(kind)
-            if handler is not None:
-                return handler(self, node, scope)
-            return self.sequence(node.children, scope)
-        finally:
-            self.depth -= 1
-
-    def sequence(self, nodes: Sequence["Node"], scope: Scope) -> Stream:
-        """Judge one after the other; what they print together."""
-        outputs = []
-        for node, after in zip_longest(nodes, nodes[1:]):
-            if node.is_named:
-                # What runs in the background sets nothing here.
-                outputs.append(self.walk(node, scope.branch() if after and after.type == "&" else scope))
-        return concatenate(outputs)
-
-    def read(self, path: str, scope: Scope, deep: bool) -> None:
-        """Judge that the file ``path`` is read, or with ``deep`` all of a folder."""
-        full = resolve(path, scope.cwd)
-        if full is not None:
-            effects.read_path(self, full, deep=deep)
-
-    def call(self, words: Sequence[Word], scope: Scope, assigned: dict[str, str] | None = None) -> Stream:
-        """Judge one simple command by its words; ``assigned`` are the variables set for it alone."""
-        if not words:
-            for name, value in (assigned or {}).items():
-                scope.assign(name, value)
-            return NOTHING
-        self.left -= 1
-        self.depth += 1
-        if self.left < 0 or self.depth > DEEPEST:
-            raise Unreadable("unclear.size", f"more than {MOST_COMMANDS} commands")
-        try:
-            return Call(self, scope, words, assigned or {}).judge()
-        finally:
-            self.depth -= 1
-
-    def function(self, name: str, words: Sequence[Word], scope: Scope) -> Stream:
-        """Judge a call of a function of the script itself."""
-        if name in scope.active:
-            if multiplies(scope.functions[name], name):
-                self.find("exhaust.fork-bomb", name)
-            return UNREAD
-        inner = scope.branch()
-        inner.active = (*scope.active, name)
-        for number, word in enumerate(words[:9], 1):
-            inner.assign(str(number), word.text)
-        everything = " ".join(word.text for word in words)
-        inner.assign("@", everything)
-        inner.assign("*", everything)
-        output = self.walk(scope.functions[name], inner)
-        scope.adopt(inner)
-        return output
-
-    def visit(self, node: "Node", scope: Scope) -> None:
-        """Judge the commands within words, tests and arithmetic."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise Unreadable("unclear.size", "expressions within expressions")
-        if node.type == "arithmetic_expansion":
-            judge_arithmetic(self, node)
-        if node.type == "command_substitution":
-            self.substitute(node, scope)
-        elif node.type == "process_substitution":
-            self.process(node, scope)
-        elif b"$" in (node.text or b"") or b"`" in (node.text or b"") or b"(" in (node.text or b""):
-            for child in node.children:
-                if child.child_count:
-                    self.visit(child, scope)
-        self.depth -= 1
-
-    def substitute(self, node: "Node", scope: Scope) -> str:
-        """Judge a command substitution; its output without the last newline, or UNKNOWN."""
-        inner = scope.branch()
-        inner.stdin = scope.stdin
-        if (text := node.text or b"").startswith(b"`") and b"\\`" in text:
-            # Backquotes within backquotes: the grammar leaves the inner ones as they are.
-            self.script(unescape_document(text[1:-1].decode(errors="replace")), inner)
-            return UNKNOWN
-        redirects = Redirects(self, inner)
-        output = NOTHING
-        for child in node.children:
-            if child.type == "file_redirect":
-                redirects.take(child)
-                output = redirects.stdin or NOTHING
-            elif child.is_named:
-                output = self.walk(child, inner)
-        self.fetched |= output.source == "network"
-        return output.text.rstrip("\n") if output.text is not None else UNKNOWN
-
-    def process(self, node: "Node", scope: Scope) -> str:
-        """Judge a process substitution; the path of its pipe, which represents its output."""
-        inner = scope.branch()
-        output = self.sequence(node.children, inner)
-        path = f"/dev/fd/{60 + len(scope.files)}"
-        scope.files[path] = output
-        return path
-
-    def written(self, word: Word, scope: Scope, output: Stream, *, append: bool = False) -> None:
-        """Remember what a file was given, for when it is run."""
-        path = resolve(word.text, scope.cwd)
-        if path is not None:
-            before = scope.files.get(path) if append else None
-            scope.files[path] = concatenate([before, output]) if before is not None else output
-
-    def reads(self, word: Word, scope: Scope) -> Stream:
-        """Judge that a file is fed to a program; the stream it gives."""
-        effects.read(self, scope, word)
-        path = resolve(word.text, scope.cwd)
-        if path is not None and path in scope.files:
-            return scope.files[path]
-        if path == "/dev/null":
-            return NOTHING
-        return UNREAD

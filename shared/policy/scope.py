@@ -1,12 +1,12 @@
-"""What is known at one point of a script, and the shell that judges a script, as its parts see both."""
+"""What is known at one point of a script: its words and streams, variables, the folder, functions, files."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from shared.policy.expansion import UNKNOWN
-from shared.policy.paths import HOME
+from shared.policy.paths import HOME, resolve
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -109,6 +109,13 @@ class Scope:
         """Whether the path lies in a folder that the script itself fetched."""
         return any(path == folder or path.startswith(f"{folder}/") for folder in self.fetched)
 
+    def keep(self, word: Word, output: Stream, *, append: bool = False) -> None:
+        """Remember what a file was given, for when it is run."""
+        path = resolve(word.text, self.cwd)
+        if path is not None:
+            before = self.files.get(path) if append else None
+            self.files[path] = concatenate([before, output]) if before is not None else output
+
     def assign(self, name: str, value: str) -> None:
         """Give a variable its one value."""
         self.variables[name] = value if len(value) <= LONGEST_VALUE else UNKNOWN
@@ -141,59 +148,3 @@ class Scope:
         if len(values) > MOST_VALUES or not values:
             values = (UNKNOWN, *values[: MOST_VALUES - 1])
         self._set_several(name, tuple(dict.fromkeys(values)))
-
-
-class Shell(Protocol):
-    """Collects what is found in a script, and judges the parts that a part of it consists of.
-
-    ``programs`` judge a call of each program, by its name; ``fetched``: words of the script come from the
-    network; ``documents``: it may hold here-documents; ``reach``: what must be reached, for which command.
-    """
-
-    workspace: str
-    programs: Mapping[str, Callable[[Any], Stream | None]]
-    fetched: bool
-    documents: bool
-    reach: dict[str, str]
-
-    def find(self, rule: str, what: str = "") -> None:
-        """Note that a rule applies."""
-
-    def need(self, reach: str, what: str) -> None:
-        """Note that ``what`` needs a network: a registry, a host, or hosts that are not known."""
-
-    def is_guarded(self, path: str) -> bool:
-        """Whether a path of the workspace is a state of the office."""
-
-    def script(self, text: str, scope: Scope, *, guessed: bool = False) -> Stream:
-        """Judge a script given as text; its output if that is known. ``guessed``: it may be none."""
-
-    def walk(self, node: "Node", scope: Scope) -> Stream:
-        """Judge what ``node`` holds; raises Unreadable if it is nested too deeply."""
-
-    def visit(self, node: "Node", scope: Scope) -> None:
-        """Judge whatever commands are found beneath ``node``: words, tests, arithmetic."""
-
-    def substitute(self, node: "Node", scope: Scope) -> str:
-        """Judge a command substitution; its output, or UNKNOWN."""
-
-    def process(self, node: "Node", scope: Scope) -> str:
-        """Judge a process substitution; the path that represents it."""
-
-    def sequence(self, nodes: Sequence["Node"], scope: Scope) -> Stream:
-        """Judge one after the other; what they print together."""
-
-    def call(self, words: Sequence[Word], scope: Scope, assigned: dict[str, str] | None = None) -> Stream:
-        """Judge one simple command by its words; ``assigned`` are the variables set for it alone."""
-
-    def function(self, name: str, words: Sequence[Word], scope: Scope) -> Stream:
-        """Judge a call of a function of the script itself."""
-
-    def read(self, path: str, scope: Scope, deep: bool) -> None:
-        """Judge that the file ``path`` is read, or with ``deep`` all of a folder."""
-
-    def written(self, word: Word, scope: Scope, output: Stream, *, append: bool = False) -> None:
-        """Remember what a file was given, for when it is run."""
-
-    def reads(self, word: Word, scope: Scope) -> Stream:
-        """Judge that a file is fed to a program; the stream it gives."""

@@ -12,7 +12,8 @@ from shared.policy.commands import (
     judge_unset,
 )
 from shared.policy.expansion import UNKNOWN, holds_subscript
-from shared.policy.scope import NOTHING, UNREAD, Scope, Shell, Stream, concatenate
+from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, concatenate
+from shared.policy.shell import Shell
 from shared.policy.words import Expander
 
 if TYPE_CHECKING:
@@ -66,24 +67,10 @@ def _bind(shell: Shell, node: "Node", scope: Scope) -> None:
     scope.offer((named[0].text or b"").decode(errors="replace"), values)
 
 
-def multiplies(body: "Node", name: str) -> bool:
-    """Whether a function that calls itself does so more than once, or without waiting."""
-    text = body.text or b""
-    return text.count(name.encode()) > 1 or b"|" in text or b"&" in text.replace(b"&&", b"")
-
-
 _WORDS = frozenset(
     "word string raw_string ansi_c_string translated_string concatenation number simple_expansion "
     "expansion command_substitution process_substitution arithmetic_expansion".split()
 )
-_SIDE_BY_SIDE = re.compile(rb"[\w.'\"]\s+-?[A-Za-z/~'\"]")
-_SUBSTITUTED = re.compile(rb"\$\([^()]*\)")
-
-
-def judge_arithmetic(shell: Shell, node: "Node") -> None:
-    """Two words side by side are no arithmetic: the shell may take them for a command."""
-    if _SIDE_BY_SIDE.search(_SUBSTITUTED.sub(b"0", node.text or b"")):
-        shell.find("unclear.syntax")
 
 
 def _named(node: "Node") -> list["Node"]:
@@ -101,7 +88,7 @@ def _subshell(shell: Shell, node: "Node", scope: Scope) -> Stream:
 
 def _list(shell: Shell, node: "Node", scope: Scope) -> Stream:
     if node.children and node.children[0].type == "((":
-        judge_arithmetic(shell, node)
+        shell.judge_arithmetic(node)
     return shell.sequence(node.children, scope)
 
 

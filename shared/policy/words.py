@@ -18,7 +18,8 @@ from shared.policy.expansion import (
 )
 from shared.policy.parser import QUOTED, are_adjacent, gap_between, is_quoted, text_of, without_dollar_signs
 from shared.policy.paths import is_secret_variable
-from shared.policy.scope import Scope, Shell, Word
+from shared.policy.scope import Scope, Word
+from shared.policy.shell import Shell
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -2,6 +2,7 @@
 
 import re
 
+from shared.policy import effects
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
@@ -69,7 +70,8 @@ def _fill(text: str, values: list[str]) -> str:
 def judge_cat(call: Call) -> Stream:
     """What it is fed, or a file the script itself wrote, goes on as it is."""
     files = call.options().operands
-    streams = [call.stdin if word.text == "-" else call.shell.reads(word, call.scope) for word in files]
+    shell, scope = call.shell, call.scope
+    streams = [call.stdin if word.text == "-" else effects.feed(shell, scope, word) for word in files]
     if len(streams) < 2:
         return streams[0] if streams else call.stdin
     texts = [stream.text for stream in streams]
