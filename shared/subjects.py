@@ -184,10 +184,7 @@ def words(question_id: str) -> str:
 
 
 def event(agent: str, what: str) -> str:
-    """Something that happened to an agent.
-
-    ``what`` is a verb in the past tense.
-    """
+    """Something that happened to an agent."""
     return f"event.{agent}.{what}"
 
 
@@ -325,10 +322,7 @@ def lease(name: str) -> str:
 
 
 def identity(name: str) -> str:
-    """The public keys of an identity, written by the admin.
-
-    A JSON array of NKeys.
-    """
+    """The public keys of an identity, written by the admin."""
     return f"$KV.{IDENTITIES_BUCKET}.{name}"
 
 
