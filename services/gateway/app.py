@@ -18,9 +18,8 @@ from services.gateway.api import TABLE
 from services.gateway.call import Gateway
 from services.gateway.hooks import hook_routes
 from services.gateway.login import login_routes
-from services.gateway.openapi import describe
 from services.gateway.problems import title_of, to_response
-from services.gateway.routing import make_routes
+from services.gateway.routing import describe, make_routes
 from services.gateway.security.guard import secure
 from shared.log import logger
 

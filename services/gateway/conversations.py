@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.call import Gateway
-from services.gateway.index.recent import Recent
+from services.gateway.index.index import Recent
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found

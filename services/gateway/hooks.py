@@ -22,18 +22,26 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.call import Gateway
+from services.gateway.delivery.events import LogReader
 from services.gateway.delivery.sender import FIRST_PAUSE, GIVE_UP, pause_after
 from services.gateway.index.index import LogIndex
-from services.gateway.index.reading import LogReader
 from services.gateway.index.store import Store
 from services.gateway.problems import Failure, status_of, to_response
 from services.gateway.routing import JSON
 from services.gateway.security.authentication import AccessLog
 from shared import subjects
-from shared.access.address import public_address
-from shared.access.hooks import HookFile, Incoming, Kind, Outgoing
+from shared.access.credentials import public_address
+from shared.access.scopes import HookFile, Incoming, Kind, Outgoing
 from shared.bus import Bus, Stored
-from shared.contracts import AccessAct, ApprovalRequest, DeadLetter, Envelope, Goal, StateChanged, decode
+from shared.contracts import (
+    AccessAct,
+    ApprovalRequest,
+    DeadLetter,
+    Envelope,
+    Goal,
+    StateChanged,
+    decode,
+)
 from shared.delivery.http import sign, verify, verify_github
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
@@ -45,7 +53,6 @@ from shared.text.network_errors import format_network_error
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
-
 
 SHORT, LONG = 200, 2_000  # The most characters of a goal's text, and of what an agent writes
 
@@ -269,7 +276,7 @@ def fill(text: str, context: dict[str, Any], body: Any) -> tuple[str, dict[str, 
 
     def replace(match: re.Match[str], *, inline: bool) -> str:
         name = match[1]
-        value = _format_value(_find(body, name))
+        value = _format_value(_find_field(body, name))
         if inline and ONE_WORD.fullmatch(value) and not names_something(value):
             return f'"{value}"'
         values[name] = value
@@ -286,7 +293,7 @@ def fill(text: str, context: dict[str, Any], body: Any) -> tuple[str, dict[str, 
     return "\n".join(lines), {**context, QUOTED: {"note": NOTE, **quoted}}
 
 
-def _find(body: Any, name: str) -> Any:
+def _find_field(body: Any, name: str) -> Any:
     """The field ``a.b.0`` of a JSON value; None if there is none."""
     for part in name.split("."):
         if isinstance(body, dict):

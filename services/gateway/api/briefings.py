@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.call import Call
-from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from shared import subjects
@@ -153,7 +152,7 @@ async def read_day_briefing(call: Call) -> DayBriefing:
 
 async def make_briefing(call: Call, body: WantedBriefing) -> Accepted:
     """Have nexus look again, and add what is new to the briefing of today; it takes up to some minutes."""
-    number = message_id_of(call)
+    number = call.message_id()
     report = AgentReport(
         id=number,
         sender=subjects.USER,
@@ -187,7 +186,7 @@ async def read_news(call: Call) -> ToldItem:
 async def judge_news(call: Call, body: Judgement) -> Accepted:
     """Keep or dismiss an item by its id or the beginning of it, or say that it was opened."""
     item = await find_told_item(call.gateway.bus, call.path["id"])
-    report = judging_report(item, body.verdict, message_id_of(call), call.person.name)
+    report = judging_report(item, body.verdict, call.message_id(), call.person.name)
     return await _send(call, report)
 
 

@@ -10,8 +10,7 @@ from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.contracts import Delivery, DeliveryReply, DeliveryStatus
-from shared.delivery.config import Deliver, read_deliver
-from shared.delivery.outlets import describe
+from shared.delivery.channels import Deliver, describe, read_deliver
 from shared.errors import ConfigError
 
 MAX_REPLIES = 20

@@ -28,7 +28,7 @@ from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import TOKEN, AnswerWords, Question, generate_id
+from shared.contracts import TOKEN, AnswerWords, Question
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"
@@ -97,7 +97,7 @@ async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Respon
         raise Failure(422, "The message is empty", "Say something")
     require_own(call.gateway, session, call.person)
     question = Question(
-        id=call.key if TOKEN.fullmatch(call.key) else generate_id(),
+        id=call.message_id(),
         sender=subjects.USER,
         recipient=subjects.NEXUS,
         text=body.text,

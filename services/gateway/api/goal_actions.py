@@ -6,9 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.goals import ONE, SubmittedGoal
+from services.gateway.api.goals import ONE, GoalSummary, SubmittedGoal, summarize_goals
 from services.gateway.call import Call
-from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.contracts import Goal, TaskStatus

@@ -2,26 +2,27 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.approvals import ApprovalView, view_approval
-from services.gateway.api.dead_letters import MAX_ORIGINAL, view_dead_letter
+from services.gateway.api.approvals import MAX_LIMIT, ApprovalView, view_approval
+from services.gateway.api.goals import GoalSummary, summarize_goals
 from services.gateway.api.messages import API
 from services.gateway.call import Call, Gateway
 from services.gateway.inbox import put_item_aside, read_dead, read_put_aside, read_questions, read_requests
-from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
-from shared.contracts import PutAside, generate_iso_timestamp
+from shared.contracts import DeadLetter, PutAside, generate_iso_timestamp
 from shared.operations.approvals import agent_of
+from shared.operations.dead_letters import read_dead_letter
 from shared.operations.letters import Mail
 from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
 from shared.text.display import flatten
 from shared.text.times import parse_time
-from shared.views.listed import DeadLetterView
+from shared.views.listed import DeadLetterList, DeadLetterView
 
 RECENT = timedelta(days=1)  # Answers older than this are left out
 MAX_EACH = 200  # The most items of one kind
@@ -209,7 +210,52 @@ def _answered(
     return sorted(recent, key=lambda each: each.at, reverse=True)[:MAX_EACH]
 
 
+MAX_ORIGINAL = 4_000  # Characters of a message that a list shows of it
+
+
+class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters: of one agent, or of each in turn."""
+
+    agent: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 500
+
+
+async def list_dead_letters(call: Call, query: DeadLetterQuery) -> DeadLetterList:
+    """The latest dead letters, latest last."""
+    found, more = await read_dead(call.gateway, query.limit, query.agent)
+    shown = [view_dead_letter(number, letter, MAX_ORIGINAL) for number, letter in found]
+    return DeadLetterList(dead_letters=shown, total=len(shown) + sum(more.values()), more=more)
+
+
+async def show_dead_letter(call: Call) -> DeadLetterView:
+    """A dead letter, and what is kept of its message."""
+    text = call.path["number"]
+    number = int(text) if text.isdecimal() and len(text) <= 18 else 0
+    return view_dead_letter(number, await read_dead_letter(call.gateway.bus, number))
+
+
+def view_dead_letter(number: int, letter: DeadLetter, characters: int | None = None) -> DeadLetterView:
+    """A dead letter as it is shown, with so many characters of its message; None: all that is kept."""
+    return DeadLetterView(
+        number=number,
+        agent=letter.sender,
+        reason=letter.reason,
+        subject=letter.subject,
+        since=letter.created_at,
+        deliveries=letter.deliveries,
+        goal_id=letter.goal_id,
+        task_id=letter.task_id,
+        stream=letter.stream,
+        stream_seq=letter.stream_seq,
+        headers=letter.headers,
+        original=letter.original[:characters],
+        original_size=letter.original_size,
+    )
+
+
 ENDPOINTS = (
     Endpoint("GET", f"{API}/inbox", read_inbox, scope=Scope.READ, tag="inbox"),
     Endpoint("POST", f"{API}/inbox/{{item_id}}/seen", put_aside, scope=Scope.SUBMIT, tag="inbox"),
+    Endpoint("GET", f"{API}/dead-letters", list_dead_letters, scope=Scope.READ, tag="dead letters"),
+    Endpoint("GET", f"{API}/dead-letters/{{number}}", show_dead_letter, scope=Scope.READ, tag="dead letters"),
 )

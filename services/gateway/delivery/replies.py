@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from services.gateway.call import Gateway
 from services.gateway.conversations import ask, read_history
-from services.gateway.delivery.codes import LIFE, MAX_WRONG, Codes
-from services.gateway.delivery.dispatcher import Dispatcher, Wake
-from services.gateway.delivery.events import ASKED, Event
+from services.gateway.delivery.events import ASKED, Dispatcher, Event, Wake
 from services.gateway.delivery.journal import Journal
+from services.gateway.delivery.sender import LIFE, MAX_WRONG, Codes
 from services.gateway.inbox import forget_requests
 from shared import subjects
 from shared.clock import parse_timestamp
@@ -29,8 +28,7 @@ from shared.contracts import (
     ReplyOutcome,
 )
 from shared.contracts.base import MAX_PERSON
-from shared.delivery.config import AnyChannel, Mail, Telegram
-from shared.delivery.message import Reply
+from shared.delivery.channels import AnyChannel, Mail, Reply, Telegram
 from shared.errors import BusError, MailroomError
 from shared.language.times.time_parser import choose
 from shared.log import logger
@@ -297,7 +295,7 @@ async def _take_mail(name: str, channel: Mail, replies: Replies) -> None:
 
 async def _take_updates(name: str, channel: Telegram, replies: Replies, offset: int) -> int:
     """Take what came; the server forgets it when it is asked for what follows."""
-    from shared.delivery.telegram import TelegramOutlet
+    from shared.delivery.http import TelegramOutlet
 
     found, following = await TelegramOutlet(channel).read_replies(offset)
     for reply in found:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from services.gateway.index.reader import Tables
-from services.gateway.metrics.learning import (
-    Sample,
+from services.gateway.metrics.computing import (
+    EndedWell,
     TaskEnd,
     adaptations,
     compute_improvement,
@@ -90,17 +90,17 @@ def add_handled(metrics: Metrics, handled: Handled) -> Metrics:
 def learning_figures(metrics: Metrics, handled: Handled, days: Sequence[str]) -> list[Figure]:
     """The six figures, each with its target; a share has a value for each day with samples."""
 
-    def course(samples: Iterable[Sample]) -> list[Point]:
+    def course(samples: Iterable[EndedWell]) -> list[Point]:
         by_day: dict[str, list[bool]] = {}
         for at, good in samples:
             by_day.setdefault(at[:10], []).append(good)
         return [Point(day, sum(found) / len(found) if (found := by_day.get(day)) else None) for day in days]
 
-    of_tasks: dict[str, tuple[Share | None, Callable[[Iterable[TaskEnd]], list[Sample]]]] = {
+    of_tasks: dict[str, tuple[Share | None, Callable[[Iterable[TaskEnd]], list[EndedWell]]]] = {
         "handoffs": (metrics.handoffs, handoffs),
         "delegation": (metrics.delegation, delegations),
     }
-    of_goals: dict[str, tuple[Share | None, Callable[[Iterable[Goal]], list[Sample]]]] = {
+    of_goals: dict[str, tuple[Share | None, Callable[[Iterable[Goal]], list[EndedWell]]]] = {
         "adaptation": (metrics.adaptation, adaptations),
         "patterns": (metrics.patterns, pattern_uses),
     }

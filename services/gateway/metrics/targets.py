@@ -16,6 +16,7 @@ from services.gateway.metrics.computing import (
     compute_context_hits,
     compute_drift,
     compute_experiences,
+    compute_recall,
     compute_velocity,
 )
 from services.gateway.metrics.figures import (
@@ -28,7 +29,6 @@ from services.gateway.metrics.figures import (
     read_handled,
     recall_figure,
 )
-from services.gateway.metrics.learning import compute_recall
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.memory import RecallMeasured
 from shared.text.display import count

@@ -13,16 +13,18 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.gateway.security import limits
-from services.gateway.security.authentication import Authenticator, Credential, read_credential
-from services.gateway.security.exchange import API_POLICY, HEADERS, Ended, Exchange, format_page_policy
-from services.gateway.security.limits import ClientGone, RateLimit, Refused, Streams, read_body, send_refusal
-from services.gateway.security.sites import (
+from services.gateway.security.authentication import (
+    Authenticator,
+    Credential,
     Site,
     Sites,
     is_foreign_change,
     is_foreign_read,
     list_sites,
+    read_credential,
 )
+from services.gateway.security.exchange import API_POLICY, HEADERS, Ended, Exchange, format_page_policy
+from services.gateway.security.limits import ClientGone, RateLimit, Refused, Streams, read_body, send_refusal
 from shared.access.scopes import NOBODY, Person
 from shared.contracts import AccessAct
 from shared.errors import ConfigError

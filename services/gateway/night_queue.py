@@ -2,18 +2,20 @@
 
 import os
 import stat
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from shared.clock import read_night, read_zone, utc_now
-from shared.contracts import NightState
+from shared.clock import localize, parse_timestamp, read_night, read_zone, utc_now
+from shared.contracts import Due, Goal, NightState
+from shared.queries.timetable import WAITING
+from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
 from shared.settings import Settings
 from shared.text.display import flatten
-from shared.views.listed import NightJob, NightQueue
+from shared.views.listed import Item, NightJob, NightQueue
 
 MAX_FILES = 200  # The most files of a folder that are read
 MAX_BYTES = 1_000_000  # The largest file that is read
@@ -161,3 +163,64 @@ def _read_bytes(path: Path) -> Iterator[bytes]:
 def _stamp(path: Path) -> str:
     written = _written_at(path)
     return datetime.fromtimestamp(written, UTC).isoformat() if written else ""
+
+
+RUNS = 3  # the next times that are shown
+
+
+def view_due(due: Due, zone: tzinfo | None) -> Item:
+    """An item of the timetable as people see it."""
+    runs, every = [parse_timestamp(due.at)] if due.status in WAITING else [], ""
+    if due.repeats:
+        recurrence = parse_recurrence(due.repeats)
+        while runs and len(runs) < RUNS and (later := next_occurrence(recurrence, runs[-1], zone)):
+            runs.append(later)
+        try:
+            every = describe_recurrence(recurrence)
+        except (KeyError, ValueError, IndexError):  # a rule that has no short form in words
+            every = recurrence.rule
+    return Item(
+        id=due.due_id,
+        what=due.what.value,
+        text=due.text,
+        at=due.at,
+        status=due.status.value,
+        every=every,
+        next_runs=[moment.isoformat() for moment in runs],
+        runs=due.runs,
+        missed=due.missed,
+        last_at=due.last_at,
+        last=due.last,
+        note=due.note,
+        due=due,
+    )
+
+
+def list_items(
+    dues: Iterable[Due], night: NightQueue, goals: Iterable[Goal], zone: tzinfo | None
+) -> list[Item]:
+    """All of it: what is going to happen, the next first, then the rest."""
+    now = datetime.now(UTC)
+    items = [view_due(each, zone) for each in dues]
+    items += [
+        Item(id=job.id, what="job", text=job.task or job.id, at=_begins(job, night, zone, now))
+        for job in night.jobs
+        if job.state == "waiting"
+    ]
+    items += [
+        Item(id=goal.goal_id, what="deadline", text=goal.text, at=goal.deadline)
+        for goal in goals
+        if goal.deadline
+    ]
+    return sorted(items, key=lambda each: (not each.waits, parse_timestamp(each.at)))
+
+
+def _begins(job: NightJob, night: NightQueue, zone: tzinfo | None, now: datetime) -> str:
+    """When a job may begin: at its time, else at night; now, for one that waits for neither."""
+    if night.window and not night.is_night and (job.when == "night" or not (job.run_at or job.when)):
+        return night.begins_at
+    try:
+        moment = datetime.fromisoformat(job.run_at)
+        return (moment if moment.tzinfo else localize(moment, zone)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        return now.isoformat()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from services.gateway.call import Gateway
-from services.gateway.pages.goal import list_evidence
 from services.gateway.problems import Failure, not_found
 from shared.contracts import TOKEN, CommandVerdict, Goal, Node, TaskResult
 from shared.errors import ActionError, MailroomError
@@ -15,6 +14,7 @@ from shared.queries.records import read_tasks
 from shared.queries.results import collect_results
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
+from shared.views.timeline import GoalResults
 
 MAX_FILE = 2_000_000  # The most bytes of a file that is opened; of a longer one the beginning
 BEFORE, AFTER = 40, 400  # Lines before and after the one that a piece of evidence names
@@ -61,6 +61,13 @@ async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
         f"{'>' if number == line else ' '} {number:>{width}}  {lines[number - 1][:MAX_LINE]}"
         for number in range(first, last + 1)
     )
+
+
+def list_evidence(results: GoalResults) -> list[str]:
+    """The places that the findings and failures of a goal name."""
+    failures = [failure.source for run in results.tests for failure in run.failures]
+    logs = [run.log_path for run in results.tests if run.log_path]
+    return [*logs, *failures, *(finding.source for finding in results.findings)]
 
 
 def _named(goal: Goal, results: dict[str, TaskResult]) -> Iterator[str]:
