@@ -130,7 +130,7 @@ MEMORY_VERBS = (
     "traverse",
     "paths",
     "brief",
-    "layout",
+    "picture",
     "versions",
     "history",
 )
