@@ -10,7 +10,7 @@ import msgspec
 
 from services.gateway.call import Gateway
 from services.gateway.index.index import Recent
-from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.rows import Position
 from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found
 from shared import subjects
@@ -22,6 +22,7 @@ from shared.operations.goals import cancel_goal
 from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
+from shared.views.timeline import MessageRow
 
 MAX_TURNS = 50  # The most turns of a session that are read at once
 PAGE_SESSION = "reminders"

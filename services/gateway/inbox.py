@@ -17,12 +17,12 @@ from shared.bus.records import Record, read_record, retry_on_conflict
 from shared.contracts import DeadLetter, InboxChanged, PutAside, SentEmail
 from shared.operations.approvals import ApprovalPage, read_approvals
 from shared.operations.dead_letters import read_latest_letters
-from shared.operations.letters import Mail, parse_mail
+from shared.operations.letters import parse_mail
 from shared.queries import office
 from shared.queries.records import count_subjects, select_fairly
 from shared.text.times import parse_time
 from shared.trail.archives import read_messages
-from shared.views.listed import Approval
+from shared.views.listed import Approval, Mail
 
 MOST = 500  # The most dead letters of one agent that are read
 

@@ -26,6 +26,7 @@ from shared.access.scopes import Person, Scope
 from shared.errors import MailroomError
 from shared.log import logger
 
+API = "/api/v1"
 JSON = "application/json"
 FRESH = "mailroom-fresh"
 """The header of a request whose answer has to count all that the log holds by then, as commands want it."""

@@ -1,6 +1,7 @@
 """The timeline of a goal or a task, every message in order; and what a goal found and delivered."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -222,3 +223,85 @@ class Activity(msgspec.Struct, kw_only=True):
     goal_id: str = ""
     conductor: list[Row] = []
     tasks: list[TaskDetails] = []
+
+
+class WorkingAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that has a task of the goal, which is not ended; ``paused``: it does not begin it."""
+
+    agent: str
+    task: str
+    since: str
+    paused: bool = False
+
+
+class GoalSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal; ``title`` is the person's own words, ``person`` who submitted it (empty if not known).
+
+    ``state`` is planning, working, review, waiting (for a person) or ended. ``workers`` have its open tasks,
+    ``waiting_for`` are the requests for approval that wait. Times are ISO 8601, ``seconds`` its duration so
+    far; ``cost`` in US dollars.
+    """
+
+    goal_id: str
+    title: str
+    status: str
+    outcome: str
+    state: str
+    requester: str
+    person: str
+    priority: str
+    playbook: str
+    tasks_done: int
+    tasks_failed: int
+    tasks_all: int
+    workers: list[WorkingAgent]
+    waiting_for: list[str]
+    submitted_at: str
+    ended_at: str
+    deadline: str
+    seconds: float
+    summary: str
+    tokens: int = 0
+    cost: float = 0.0
+    retry_of: str = ""
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task of the goal's plan, with the parameters it gives; ``earlier``: another plan replaced it."""
+
+    name: str
+    task_id: str
+    text: str
+    assignee: str
+    action: str
+    params: dict[str, Any]
+    depends_on: tuple[str, ...]
+    status: str
+    outcome: str
+    summary: str
+    started_at: str
+    ended_at: str
+    earlier: bool = False
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message: where it is stored, who sent it to whom, and a line about it.
+
+    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the log, ``type`` what it is,
+    ``person`` who sent it through the gateway, ``size`` its bytes.
+    """
+
+    position: str
+    stream: str
+    seq: int
+    time: str
+    subject: str
+    type: str
+    sender: str = ""
+    recipient: str = ""
+    goal_id: str = ""
+    task_id: str = ""
+    status: str = ""
+    person: str = ""
+    text: str = ""
+    size: int = 0

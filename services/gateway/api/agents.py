@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call, Gateway
 from services.gateway.problems import Failure
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.agent.control import UNPAUSABLE
@@ -25,78 +24,19 @@ from shared.errors import BusError
 from shared.operations.goals import Do, control_agent, read_controls
 from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server, unknown_agent_error
-from shared.views.listed import Controlled, Processes
+from shared.views.listed import (
+    AgentList,
+    AgentRights,
+    AgentView,
+    Controlled,
+    LaneDepth,
+    Processes,
+    ProcessView,
+)
 
 KEY_ENDING = ".nk"
 API_PREFIX = "$JS.API."
 READ_PREFIX = f"{API_PREFIX}DIRECT.GET.{subjects.OFFICE}."
-
-
-class LaneDepth(msgspec.Struct, frozen=True, kw_only=True):
-    """A durable of an agent: ``waiting`` messages, and those ``in_hand`` that are being handled."""
-
-    lane: str
-    waiting: int
-    in_hand: int
-
-
-class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of an agent."""
-
-    instance: str
-    pid: int
-    host: str
-    version: str
-    started_at: str
-    load: int
-    concurrency: int
-    handled: int
-    failed: int
-    paused: bool
-
-
-class AgentRights(msgspec.Struct, frozen=True, kw_only=True):
-    """The subjects it may publish, those it may read, what it may ask of memory, and answers."""
-
-    publish: list[str]
-    read: list[str]
-    ask: list[str]
-    serve: list[str]
-
-
-class AgentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent; ``state`` is running, paused, starting, starting again (asked for, no process yet), not
-    responding (one of its processes) or stopped. ``troubled`` says it of processes, each in a sentence.
-
-    The numbers are sums over its processes and ``lanes``. ``why_not_paused`` is empty if it can be paused.
-    ``changed_by`` and ``changed_at`` are who last paused, resumed or restarted it, and when. Tokens and cost
-    (US dollars) are those of today, UTC.
-    """
-
-    name: str
-    state: str
-    troubled: list[str]
-    description: str
-    instructions: str
-    version: str
-    processes: list[ProcessView]
-    load: int
-    concurrency: int
-    waiting: int
-    in_hand: int
-    handled: int
-    failed: int
-    lanes: list[LaneDepth]
-    actions: dict[str, str]
-    skills: tuple[str, ...]
-    why_not_paused: str
-    last_control: str
-    changed_by: str
-    changed_at: str
-    tokens_today: int
-    cost_today: float
-    calls_today: int
-    rights: AgentRights
 
 
 async def read_agents(gateway: Gateway) -> list[AgentView]:
@@ -238,12 +178,6 @@ def _view_rights(name: str, agents: Sequence[str]) -> AgentRights:
         ask=[*rights.request, *rights.signed_request],
         serve=list(rights.serve),
     )
-
-
-class AgentList(msgspec.Struct, frozen=True, kw_only=True):
-    """Every agent that has an inbox or a process, by name."""
-
-    agents: list[AgentView]
 
 
 class ProcessesQuery(msgspec.Struct, frozen=True, kw_only=True):

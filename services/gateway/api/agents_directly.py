@@ -10,7 +10,7 @@ from starlette.responses import Response as HttpResponse
 
 from services.gateway.call import Call, Gateway
 from services.gateway.conversations import ask, read_response, read_turn, wait_for_answer
-from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.rows import Position
 from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
@@ -32,6 +32,7 @@ from shared.contracts import (
 from shared.operations.submission import make_body, submit_once
 from shared.tasks.submission import MAX_GOAL_ID
 from shared.trail.archives import read_message
+from shared.views.timeline import MessageRow
 
 API = "/api"
 FRONTIER = "frontier"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.goals import ONE, GoalSummary, SubmittedGoal, summarize_goals
+from services.gateway.api.goals import ONE, SubmittedGoal, summarize_goals
 from services.gateway.call import Call
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
@@ -25,6 +25,7 @@ from shared.operations.patches import (
 )
 from shared.operations.submission import derive_goal_id, submit_keyed
 from shared.queries.results import DeliveredPatch, find_goal
+from shared.views.timeline import GoalSummary
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,6 @@ from services.gateway.api.goals import ONE
 from services.gateway.call import Call, Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import read_pieces, read_sent
-from services.gateway.index.rows import MessageRow
 from services.gateway.opened_evidence import list_evidence, open_evidence, read_report
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
@@ -21,13 +20,26 @@ from services.gateway.waterfall import build_waterfall
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.bus import Bus
-from shared.contracts import NAME, DailySpending, Finding, Goal, Instruction, NotChecked, TestRun
+from shared.contracts import (
+    NAME,
+    ApprovalAnswer,
+    ApprovalRequest,
+    DailySpending,
+    Finding,
+    Goal,
+    Instruction,
+    NotChecked,
+    TestRun,
+)
+from shared.operations.approvals import view_request
 from shared.queries.pieces import Piece, PieceKind
 from shared.queries.results import read_results
 from shared.tasks.evidence import format_verdict, verdict_of
+from shared.text.display import flatten
 from shared.text.times import seconds_between
-from shared.trail.archives import Archive, choose_archived, read_archives
-from shared.views.timeline import ArchivedPart, GoalResults, Row, RowKind
+from shared.trail.archives import Archive, choose_archived, read_archives, read_messages
+from shared.views.listed import Approval
+from shared.views.timeline import ArchivedPart, GoalResults, MessageRow, Row, RowKind, TaskView
 
 MAX_ROWS = 5_000  # Rows of the waterfall in a page; those of further tasks are left out, and counted
 MAX_MESSAGES = 400  # Messages in a page; the rest is read from ``/messages?goal=``
@@ -42,25 +54,7 @@ SHOWN_TYPES = (
 """What is sent from one to another; steps, checkpoints and other records are no messages of the diagram."""
 
 
-class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """A task of the goal's plan, with the parameters it gives; ``earlier``: another plan replaced it."""
-
-    name: str
-    task_id: str
-    text: str
-    assignee: str
-    action: str
-    params: dict[str, Any]
-    depends_on: tuple[str, ...]
-    status: str
-    outcome: str
-    summary: str
-    started_at: str
-    ended_at: str
-    earlier: bool = False
-
-
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
+class SpentToday(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's model usage today (UTC); ``cost`` in US dollars."""
 
     agent: str
@@ -74,22 +68,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     task_tokens: int
     day_tokens: int
     day_cost: float
-    today: list[Spent]
-
-
-class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person was asked for this goal; ``state`` is waiting, granted, refused or expired."""
-
-    approval_id: str
-    agent: str
-    task_id: str
-    what: str
-    rule: str
-    why: str
-    asked_at: str
-    expires_at: str
-    state: str
-    note: str = ""
+    today: list[SpentToday]
 
 
 class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +112,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     lanes: list[str]
     messages: list[MessageRow]
     messages_total: int
-    approvals: list[ApprovalView]
+    approvals: list[Approval]
     input_tokens: int
     output_tokens: int
     tokens: int
@@ -149,6 +128,7 @@ class _Kept(msgspec.Struct, frozen=True):
     number: int
     results: GoalResults
     evidence: tuple[str, ...]
+    approvals: tuple[Approval, ...]
 
 
 class GoalPages:
@@ -170,10 +150,10 @@ class GoalPages:
         goal = await _find_goal(gateway.index, goal_id)
         store, position = gateway.index.store, str(gateway.index.position)
         pieces, last = read_pieces(store, goal_id)
-        kept = await self._results(gateway.bus, goal, last)
+        kept = await self._results(gateway.bus, goal, pieces, last)
         rows = build_waterfall(pieces, goal)
         messages, total = read_sent(store, goal_id, SHOWN_TYPES, MAX_MESSAGES)
-        approvals = _approvals(pieces, goal)
+        approvals = _approvals(kept, pieces, goal)
         return GoalPage(
             **_goal_fields(goal),
             **_result_fields(kept),
@@ -191,11 +171,12 @@ class GoalPages:
             position=position,
         )
 
-    async def _results(self, bus: Bus, goal: Goal, number: int) -> _Kept:
+    async def _results(self, bus: Bus, goal: Goal, pieces: Sequence[Piece], number: int) -> _Kept:
         kept = self._kept.get(goal.goal_id)
         if kept is None or kept.number != number:
             results = await read_results(bus, goal)
-            kept = _Kept(number, results, tuple(dict.fromkeys(list_evidence(results))))
+            evidence = tuple(dict.fromkeys(list_evidence(results)))
+            kept = _Kept(number, results, evidence, await _read_approvals(bus, goal, pieces))
             self._kept[goal.goal_id] = kept
         self._kept.move_to_end(goal.goal_id)
         while len(self._kept) > KEPT:
@@ -282,7 +263,7 @@ def _view(task: object, *, earlier: bool = False) -> TaskView:
     return TaskView(**{name: getattr(task, name) for name in names}, earlier=earlier)
 
 
-def _state(goal: Goal, approvals: Sequence[ApprovalView]) -> str:
+def _state(goal: Goal, approvals: Sequence[Approval]) -> str:
     if goal.status.final:
         return "ended"
     if any(each.state == "waiting" for each in approvals):
@@ -292,30 +273,32 @@ def _state(goal: Goal, approvals: Sequence[ApprovalView]) -> str:
     return "working" if any(task.issued for task in goal.tasks) else "planning"
 
 
-def _approvals(pieces: Sequence[Piece], goal: Goal) -> list[ApprovalView]:
+async def _read_approvals(bus: Bus, goal: Goal, pieces: Sequence[Piece]) -> tuple[Approval, ...]:
+    """What people were asked for the goal, each with its answer; without what is archived elsewhere."""
     answers = {piece.id: piece for piece in pieces if piece.kind is PieceKind.ANSWERED}
+    asked = [(piece, answers.get(piece.id)) for piece in pieces if piece.kind is PieceKind.ASKED]
+    places = [piece.seq for pair in asked for piece in pair if piece]
+    read = await read_messages(bus, subjects.OFFICE, places) if places else {}
+    found = []
+    for piece, answer in asked:
+        said = read.get(answer.seq) if answer else None
+        if piece.seq in read:
+            request = ApprovalRequest.from_json(read[piece.seq].data)
+            given = ApprovalAnswer.from_json(said.data) if said else None
+            approval = view_request(request, given, answer.status if answer else "waiting")
+            found.append(msgspec.structs.replace(approval, goal=flatten(goal.text, 300)))
+    return tuple(found)
+
+
+def _approvals(kept: _Kept, pieces: Sequence[Piece], goal: Goal) -> list[Approval]:
+    """The requests of the goal as they are now."""
     ended = {piece.task_id for piece in pieces if piece.kind is PieceKind.ENDED}
     now = datetime.now(UTC).isoformat()
     found = []
-    for asked in pieces:
-        if asked.kind is not PieceKind.ASKED:
-            continue
-        answer = answers.get(asked.id)
-        over = goal.status.final or asked.task_id in ended or asked.expires_at < now
-        found.append(
-            ApprovalView(
-                approval_id=asked.id,
-                agent=asked.agent,
-                task_id=asked.task_id,
-                what=asked.text,
-                rule=asked.rule,
-                why=asked.why,
-                asked_at=asked.time,
-                expires_at=asked.expires_at,
-                state=answer.status if answer else "expired" if over else "waiting",
-                note=answer.text if answer else "",
-            )
-        )
+    for each in kept.approvals:
+        over = goal.status.final or each.task_id in ended
+        state = "over" if over else "expired" if each.expires_at < now else each.state
+        found.append(msgspec.structs.replace(each, state=state) if each.state == "waiting" else each)
     return found
 
 
@@ -337,7 +320,7 @@ async def _budget(gateway: Gateway, agents: set[str]) -> Budget:
     )
 
 
-async def _read_spending(bus: Bus, agents: Sequence[str]) -> list[Spent]:
+async def _read_spending(bus: Bus, agents: Sequence[str]) -> list[SpentToday]:
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     names = [subjects.record(agent, "spending", day) for agent in agents[:50]]
     found = []
@@ -347,7 +330,7 @@ async def _read_spending(bus: Bus, agents: Sequence[str]) -> list[Spent]:
         except ValueError:
             continue
         tokens = spent.input_tokens + spent.output_tokens
-        found.append(Spent(agent=stored.subject.split(".")[1], tokens=tokens, cost=spent.cost))
+        found.append(SpentToday(agent=stored.subject.split(".")[1], tokens=tokens, cost=spent.cost))
     return found
 
 

@@ -7,12 +7,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call, Gateway
 from services.gateway.inbox import read_open_requests
 from services.gateway.index.index import LogIndex
 from services.gateway.problems import Failure
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.contracts import (
@@ -27,6 +26,7 @@ from shared.tasks.submission import MAX_BYTES
 from shared.text.display import flatten
 from shared.text.times import format_utc, parse_time, seconds_between
 from shared.views.listed import LatestGoals
+from shared.views.timeline import GoalSummary, WorkingAgent
 
 ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200
@@ -41,47 +41,6 @@ _WHOLE = re.compile(r"(?<![\w.~/-])/\w|\w://")  # What begins a whole path, or a
 
 MAX_TITLE = 300
 MAX_NOTE = 300
-
-
-class WorkingAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that has a task of the goal, which is not ended; ``paused``: it does not begin it."""
-
-    agent: str
-    task: str
-    since: str
-    paused: bool = False
-
-
-class GoalSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal; ``title`` is the person's own words, ``person`` who submitted it (empty if not known).
-
-    ``state`` is planning, working, review, waiting (for a person) or ended. ``workers`` have its open tasks,
-    ``waiting_for`` are the requests for approval that wait. Times are ISO 8601, ``seconds`` its duration so
-    far; ``cost`` in US dollars.
-    """
-
-    goal_id: str
-    title: str
-    status: str
-    outcome: str
-    state: str
-    requester: str
-    person: str
-    priority: str
-    playbook: str
-    tasks_done: int
-    tasks_failed: int
-    tasks_all: int
-    workers: list[WorkingAgent]
-    waiting_for: list[str]
-    submitted_at: str
-    ended_at: str
-    deadline: str
-    seconds: float
-    summary: str
-    tokens: int = 0
-    cost: float = 0.0
-    retry_of: str = ""
 
 
 async def summarize_goals(gateway: Gateway, goals: Sequence[Goal]) -> list[GoalSummary]:
@@ -187,7 +146,7 @@ class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 50
 
 
-class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
+class GoalList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of goals; ``next`` goes into ``before`` for the following one, 0 at the end.
 
     ``counts`` are the numbers of all goals by status.
@@ -218,7 +177,7 @@ class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str
 
 
-async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
+async def list_goals(call: Call, query: GoalsQuery) -> GoalList:
     """Goals, the latest first, with what they are at."""
     found = call.gateway.index.store.goals(
         statuses=query.status,
@@ -228,7 +187,7 @@ async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
         before=query.before,
         limit=query.limit,
     )
-    return GoalPage(
+    return GoalList(
         goals=await summarize_goals(call.gateway, [goal for _, goal in found]),
         next=found[-1][0] if len(found) == query.limit else 0,
         counts=call.gateway.index.store.count_goals(),

@@ -1,17 +1,14 @@
 """What happened in a goal or task: everything on record of a task, the course, what was done inside."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call, Gateway
 from services.gateway.index.reader import read_sent
-from services.gateway.index.rows import MessageRow
 from services.gateway.index.store import Store
 from services.gateway.problems import not_found
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from services.gateway.waterfall import build_activity
 from shared import subjects
 from shared.access.scopes import Scope
@@ -25,11 +22,12 @@ from shared.queries.records import RESENT
 from shared.queries.results import add_spending, expand_goal_id, read_results
 from shared.queries.summaries import summarize
 from shared.text.times import format_utc, parse_time, seconds_between
-from shared.trail.archives import find_archived, read_message
+from shared.trail.archives import find_archived, read_messages
 from shared.views.timeline import (
     Activity,
     Course,
     GoalTimeline,
+    MessageRow,
     MessageSummary,
     TaskDetails,
     TaskTimeline,
@@ -73,7 +71,7 @@ async def _read_details(gateway: Gateway, task_id: str, rows: Sequence[MessageRo
     wanted = [row for row in rows if row.type in TYPES]
     goal_ids = {row.goal_id for row in wanted if row.goal_id}
     answers = [row for goal_id in sorted(goal_ids)[:1] for row in _answers(gateway, goal_id)]
-    activity = build_activity(await read_messages(gateway.bus, [*wanted, *answers]))
+    activity = build_activity(await read_rows(gateway.bus, [*wanted, *answers]))
     return next((each for each in activity.tasks if each.task_id == task_id), None)
 
 
@@ -109,7 +107,7 @@ async def read_activity(call: Call) -> Activity:
         rows = [
             row for row in store.all_of_goal(name) if row.type in TYPES or row.subject == subjects.goal(name)
         ]
-        return build_activity(await read_messages(bus, rows), goal)
+        return build_activity(await read_rows(bus, rows), goal)
     if not store.all_of_task(name, 1):
         raise NotFound(f"There is no goal or task {name[:130]!r}", "'mailroom tasks --all' lists the goals")
     details = await _read_details(call.gateway, name, store.all_of_task(name))
@@ -117,19 +115,16 @@ async def read_activity(call: Call) -> Activity:
 
 
 MOST_MESSAGES = 20_000  # Messages of a goal or task that are read; of a longer one the last part is left out
-AT_ONCE = 40  # Messages that are asked for side by side
 _KINDS = ("tasks", "task", "mail", "event", "dead", "approval")
 _SHOWN = "(" + " OR ".join(f"subject GLOB '{kind}.*'" for kind in _KINDS) + ")"
 
 
-async def read_messages(bus: Bus, rows: Iterable[MessageRow]) -> list[Stored]:
+async def read_rows(bus: Bus, rows: Sequence[MessageRow]) -> list[Stored]:
     """The messages of rows as they are shown, in order; those in bundles that are away are left out."""
-    wanted = list({(row.stream, row.seq): row for row in rows}.values())
     found: list[Stored] = []
-    for start in range(0, len(wanted), AT_ONCE):
-        page = wanted[start : start + AT_ONCE]
-        read = await asyncio.gather(*(read_message(bus, row.stream, row.seq) for row in page))
-        found += [restored(stored) for stored in read if stored is not None]
+    for stream in subjects.LOG:
+        read = await read_messages(bus, stream, {row.seq for row in rows if row.stream == stream})
+        found += map(restored, read.values())
     return sorted(found, key=place_of)
 
 
@@ -150,7 +145,7 @@ async def _read_goal(bus: Bus, store: Store, goal: Goal) -> GoalTimeline:
     rows = store.rows(where, [goal.goal_id, subjects.goal(goal.goal_id)], MOST_MESSAGES)
     for task_id in {row.task_id for row in rows if row.task_id and row.subject.startswith("task.")}:
         rows += [row for row in store.all_of_task(task_id) if row.subject.startswith("task.")]
-    timelines, others = build_timelines(await read_messages(bus, rows))
+    timelines, others = build_timelines(await read_rows(bus, rows))
     return GoalTimeline(
         goal=goal,
         took=seconds_between(goal.submitted_at, goal.ended_at),
@@ -161,7 +156,7 @@ async def _read_goal(bus: Bus, store: Store, goal: Goal) -> GoalTimeline:
 
 async def _read_task(bus: Bus, store: Store, name: str, steps: Sequence[MessageRow]) -> TaskTimeline | None:
     """The task with what its assignee delegated; None if no message submits it."""
-    tasks = _find_tasks(await read_messages(bus, steps))
+    tasks = _find_tasks(await read_rows(bus, steps))
     if name not in tasks:
         return None
     # Most of what belongs to it names it by its cause, which the index has not: read what passed meanwhile.
@@ -169,7 +164,7 @@ async def _read_task(bus: Bus, store: Store, name: str, steps: Sequence[MessageR
     ended = any(row.subject.rpartition(".")[2] in subjects.FINAL_STEPS for row in steps)
     where = f"goal_id = ? AND stream = 0 AND office >= ? AND office <= ? AND {_SHOWN}"
     span = [tasks[name].goal_id, first, last if ended else 2**53]
-    sent = await read_messages(bus, [*steps, *store.rows(where, span, MOST_MESSAGES)])
+    sent = await read_rows(bus, [*steps, *store.rows(where, span, MOST_MESSAGES)])
     timelines, _ = build_timelines(list(_belonging(tasks[name], sent)))
     _nest(timelines)
     return timelines[name]
@@ -208,7 +203,7 @@ def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
 async def _explain_missing(bus: Bus, store: Store, name: str) -> NotFound:
     """Why there are no records: the goal may wait for the conductor, or have been refused."""
     where = "goal_id = ? AND goal_id != '' AND type = 'submission'"
-    for stored in await read_messages(bus, store.rows(where, [name], 1)):
+    for stored in await read_rows(bus, store.rows(where, [name], 1)):
         refusal = await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq)
         if refusal is not None:
             return NotFound(f"The conductor refused the goal {name}: {refusal.reason}")

@@ -15,7 +15,6 @@ from services.gateway.index.facts import facts_of
 from services.gateway.index.rows import (
     STREAMS,
     Indexed,
-    MessageRow,
     Position,
     goal_record,
     make_row,
@@ -36,6 +35,7 @@ from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
 from shared.trail.archives import Archive, read_archives, read_erasures, read_log
+from shared.views.timeline import MessageRow
 
 RECENT = 1_000  # Messages that are kept
 

@@ -8,10 +8,11 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.rows import Position
 from services.gateway.index.store import Filter, Store, open_reading
 from services.gateway.problems import Failure
 from shared.queries.pieces import Piece
+from shared.views.timeline import MessageRow
 
 LONGEST = 5.0
 """Seconds after which a search is given up: among millions of messages few words may need that long."""

@@ -12,6 +12,7 @@ from shared.contracts import TOKEN, StateChanged
 from shared.contracts.cognition import spending_of
 from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
+from shared.views.timeline import MessageRow
 
 _QUESTIONS = subjects.mail(subjects.NEXUS, subjects.USER)
 _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
@@ -102,29 +103,6 @@ class Position(msgspec.Struct, frozen=True):
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding a message may raise: agents may write anything, also JSON that is nested without end."""
-
-
-class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message: where it is stored, who sent it to whom, and a line about it.
-
-    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the log, ``type`` what it is,
-    ``person`` who sent it through the gateway, ``size`` its bytes.
-    """
-
-    position: str
-    stream: str
-    seq: int
-    time: str
-    subject: str
-    type: str
-    sender: str = ""
-    recipient: str = ""
-    goal_id: str = ""
-    task_id: str = ""
-    status: str = ""
-    person: str = ""
-    text: str = ""
-    size: int = 0
 
 
 def make_row(stored: Stored, position: Position) -> MessageRow:

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from services.gateway.index.facts import TABLES
-from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
+from services.gateway.index.rows import STREAMS, Indexed, Position
 from shared.contracts import Goal
 from shared.errors import StartError
+from shared.views.timeline import MessageRow
 
 VERSION = 12  # The version of the tables; an index of another version is rebuilt
 
