@@ -2,8 +2,9 @@
 
 import contextlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 from starlette.requests import Request
@@ -87,3 +88,26 @@ class Call(NamedTuple):
     def message_id(self) -> str:
         """The id of what the request sends: its Idempotency-Key, so that it is sent once, or a new one."""
         return self.key if TOKEN.fullmatch(self.key) else generate_id()
+
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """What ``read`` reads of the bus, kept until the index has another message of a type."""
+
+    def __init__(self, kind: str, read: Callable[[Gateway], Awaitable[T]]) -> None:
+        self._kind, self._read = kind, read
+        self._known: WeakKeyDictionary[LogIndex, tuple[tuple[int, int], T]] = WeakKeyDictionary()
+
+    async def find(self, gateway: Gateway, also: int = 0) -> T:
+        """What was read, or is read again if there is another message, or ``also`` is another number."""
+        mark = (gateway.index.store.last_of(self._kind), also)
+        known = self._known.get(gateway.index)
+        if known is None or known[0] != mark:
+            known = self._known[gateway.index] = (mark, await self._read(gateway))
+        return known[1]
+
+    def forget(self, gateway: Gateway) -> None:
+        """Have it read again the next time."""
+        self._known.pop(gateway.index, None)

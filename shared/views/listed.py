@@ -322,7 +322,7 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str
 
 
-class ReplyView(msgspec.Struct, frozen=True, kw_only=True):
+class ReplyView(msgspec.Struct, frozen=True, kw_only=True, rename={"created_at": "at"}):
     """What a person replied on a channel, and what followed."""
 
     reply_id: str
@@ -332,7 +332,7 @@ class ReplyView(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     outcome: str
     reason: str
-    at: str
+    created_at: str
 
 
 class ChannelView(msgspec.Struct, frozen=True, kw_only=True):

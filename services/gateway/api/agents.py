@@ -2,28 +2,28 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
-from services.gateway.call import Call, Gateway
+from services.gateway.call import Call
+from services.gateway.metrics.reading import read_lanes
 from services.gateway.problems import Failure
 from services.gateway.routing import API, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.agent.control import UNPAUSABLE
-from shared.bus import Bus
-from shared.bus.identity import rights_of
-from shared.bus.records import MAX_PROCESSES, read_presences, read_record
+from shared.bus.identity import Rights, rights_of
+from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import (
     AgentControl,
     DailySpending,
     Presence,
 )
-from shared.errors import BusError
 from shared.operations.goals import Do, control_agent, read_controls
 from shared.queries.processes import Process, find_late, find_troubled
-from shared.queries.records import call_server, unknown_agent_error
+from shared.queries.records import unknown_agent_error
+from shared.queries.spending import read_today
+from shared.settings import Settings
 from shared.views.listed import (
     AgentList,
     AgentRights,
@@ -34,56 +34,60 @@ from shared.views.listed import (
     ProcessView,
 )
 
-KEY_ENDING = ".nk"
 API_PREFIX = "$JS.API."
 READ_PREFIX = f"{API_PREFIX}DIRECT.GET.{subjects.OFFICE}."
 
 
-async def read_agents(gateway: Gateway) -> list[AgentView]:
-    """Every agent that has a key or a process, by name."""
-    bus = gateway.bus
+async def list_agents(call: Call) -> AgentList:
+    """Every agent: its processes, load, mailbox by lane, spending today, and what it may publish and read."""
+    settings, bus = call.gateway.settings, call.gateway.bus
     presences, controls, here = await asyncio.gather(
-        read_presences(bus), read_controls(bus), asyncio.to_thread(find_troubled, gateway.settings)
+        read_presences(bus), read_controls(bus), asyncio.to_thread(find_troubled, settings)
     )
     troubled = [*here, *find_late(presences)]
-    running: dict[str, list[Presence]] = {name: [] for name in _installed(gateway)}
+    running: dict[str, list[Presence]] = {name: [] for name in list_keys(settings)}
     for presence in presences:
         running.setdefault(presence.agent, []).append(presence)
     names = sorted(running)
-    return list(
-        await asyncio.gather(
-            *(
-                _read_agent(
-                    bus,
-                    name,
-                    running[name],
-                    [each for each in troubled if each.agent == name],
-                    controls.get(name),
-                    names,
-                )
-                for name in names
+    lanes = await asyncio.gather(*(read_lanes(bus, name) for name in names))
+    spent = await read_today(bus, names)
+    return AgentList(
+        agents=[
+            _view_agent(
+                name,
+                running[name],
+                [each for each in troubled if each.agent == name],
+                controls.get(name),
+                [
+                    LaneDepth(lane=lane, waiting=waiting, in_hand=in_hand)
+                    for lane, depth in depths.items()
+                    for waiting, in_hand in [depth or (0, 0)]
+                ],
+                spent.get(name) or DailySpending(day=""),
+                rights_of(name, names),
             )
-        )
+            for name, depths in zip(names, lanes, strict=True)
+        ]
     )
 
 
-def _installed(gateway: Gateway) -> list[str]:
-    """The agents that have a key on this machine, so that a stopped one is shown too."""
-    people = (subjects.USER, subjects.ADMIN, subjects.ERASER)
-    names = [path.name.removesuffix(KEY_ENDING) for path in gateway.settings.keys.glob(f"*{KEY_ENDING}")]
-    return [name for name in names if name not in people]
+def list_keys(settings: Settings) -> list[str]:
+    """The agents that have a key on this machine: a stopped one too."""
+    people = {subjects.USER, subjects.ADMIN, subjects.ERASER}
+    return sorted({path.stem for path in settings.keys.glob("*.nk")} - people)
 
 
-async def _read_agent(
-    bus: Bus,
+def _view_agent(
     name: str,
     processes: Sequence[Presence],
     troubled: Sequence[Process],
     control: AgentControl | None,
-    agents: Sequence[str],
+    lanes: list[LaneDepth],
+    spent: DailySpending,
+    rights: Rights,
 ) -> AgentView:
-    lanes, spending = await asyncio.gather(_read_lanes(bus, name), _read_spending(bus, name))
     latest = processes[-1] if processes else None
+    reads = [each.removeprefix(READ_PREFIX) for each in rights.publish if each.startswith(READ_PREFIX)]
     return AgentView(
         name=name,
         state=_state_of(processes, troubled, control),
@@ -91,7 +95,7 @@ async def _read_agent(
         description=latest.description if latest else "",
         instructions=latest.instructions if latest else "",
         version=latest.version if latest else "",
-        processes=[_view_process(each) for each in processes],
+        processes=[msgspec.convert(each, ProcessView, from_attributes=True) for each in processes],
         load=sum(each.load for each in processes),
         concurrency=sum(each.concurrency for each in processes),
         waiting=sum(each.waiting for each in lanes),
@@ -105,10 +109,15 @@ async def _read_agent(
         last_control=control.do if control else "",
         changed_by=control.asked_by if control else "",
         changed_at=control.created_at if control else "",
-        tokens_today=spending.input_tokens + spending.output_tokens,
-        cost_today=spending.cost,
-        calls_today=spending.calls,
-        rights=_view_rights(name, agents),
+        tokens_today=spent.input_tokens + spent.output_tokens,
+        cost_today=spent.cost,
+        calls_today=spent.calls,
+        rights=AgentRights(
+            publish=[each for each in rights.publish if not each.startswith("$")],
+            read=sorted({*reads, *rights.subscribe}),
+            ask=[*rights.request, *rights.signed_request],
+            serve=list(rights.serve),
+        ),
     )
 
 
@@ -126,69 +135,10 @@ def _state_of(
     return "starting again" if control is not None and control.do == "restart" else "stopped"
 
 
-def _view_process(presence: Presence) -> ProcessView:
-    return ProcessView(
-        instance=presence.instance,
-        pid=presence.pid,
-        host=presence.host,
-        version=presence.version,
-        started_at=presence.started_at,
-        load=presence.load,
-        concurrency=presence.concurrency,
-        handled=presence.handled,
-        failed=presence.failed,
-        paused=presence.paused,
-    )
-
-
-async def _read_lanes(bus: Bus, name: str) -> list[LaneDepth]:
-    durables = list(subjects.mailboxes(name))
-    depths = await asyncio.gather(*(_read_durable(bus, durable) for durable in durables))
-    lanes = ["mail", *(durable.removeprefix(f"{name}_") for durable in durables[1:])]
-    return [
-        LaneDepth(lane=lane, waiting=waiting, in_hand=in_hand)
-        for lane, (waiting, in_hand) in zip(lanes, depths, strict=False)
-    ]
-
-
-async def _read_durable(bus: Bus, durable: str) -> tuple[int, int]:
-    """The numbers of waiting and of unacknowledged messages; 0 without such a durable."""
-    try:
-        info = await call_server(bus, f"CONSUMER.INFO.{subjects.OFFICE}.{durable}")
-    except BusError:
-        return 0, 0
-    return int(str(info["num_pending"])), int(str(info["num_ack_pending"]))
-
-
-async def _read_spending(bus: Bus, name: str) -> DailySpending:
-    day = datetime.now(UTC).date().isoformat()
-    try:
-        record = await read_record(bus, subjects.record(name, "spending", day), DailySpending)
-    except ValueError:
-        record = None
-    return record.value if record else DailySpending(day=day)
-
-
-def _view_rights(name: str, agents: Sequence[str]) -> AgentRights:
-    rights = rights_of(name, agents)
-    reads = [each.removeprefix(READ_PREFIX) for each in rights.publish if each.startswith(READ_PREFIX)]
-    return AgentRights(
-        publish=[each for each in rights.publish if not each.startswith("$")],
-        read=sorted({*reads, *rights.subscribe}),
-        ask=[*rights.request, *rights.signed_request],
-        serve=list(rights.serve),
-    )
-
-
 class ProcessesQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Of which agent; empty: of all."""
 
     agent: str = ""
-
-
-async def list_agents(call: Call) -> AgentList:
-    """Every agent: its processes, load, mailbox by lane, spending today, and what it may publish and read."""
-    return AgentList(agents=await read_agents(call.gateway))
 
 
 async def list_processes(call: Call, query: ProcessesQuery) -> Processes:

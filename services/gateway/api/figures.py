@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from starlette.responses import Response
 
+from services.gateway.api.agents import list_keys
 from services.gateway.call import Call
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import ask
@@ -16,7 +17,6 @@ from services.gateway.metrics.computing import read_recall
 from services.gateway.metrics.exposition import CONTENT_TYPE
 from services.gateway.metrics.targets import Figures, read_figures, read_metrics, with_recall
 from services.gateway.routing import Endpoint
-from shared import subjects
 from shared.access.scopes import Scope
 from shared.bus.records import read_presences
 from shared.memory import Memory
@@ -36,7 +36,6 @@ from shared.queries.checks import (
     run_checks,
     warn,
 )
-from shared.settings import Settings
 from shared.text.times import format_utc, parse_time
 
 FRESH = 5.0  # Seconds for which computed figures are used again
@@ -62,22 +61,18 @@ class KpiQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_kpi(call: Call, query: KpiQuery) -> Figures:
     """The metrics with their targets, and their course by day in the last 30 days."""
-    figures = await _read_figures(call)
+    async with _known.reading:
+        if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
+            figures = await ask(call.gateway.index.store, read_figures)
+            _known.figures = with_recall(figures, await read_recall(Memory(call.gateway.bus)))
+            _known.read_at = time.monotonic()
+        figures = _known.figures
     if not query.since:
         return figures
     since = format_utc(parse_time(query.since))
     metrics = await ask(call.gateway.index.store, partial(read_metrics, since=since))
     metrics = msgspec.structs.replace(metrics, recall=figures.metrics.recall)
     return msgspec.structs.replace(figures, metrics=metrics, since=since)
-
-
-async def _read_figures(call: Call) -> Figures:
-    async with _known.reading:
-        if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
-            figures = await ask(call.gateway.index.store, read_figures)
-            _known.figures = with_recall(figures, await read_recall(Memory(call.gateway.bus)))
-            _known.read_at = time.monotonic()
-    return _known.figures
 
 
 async def export_metrics(call: Call) -> Response:
@@ -109,15 +104,17 @@ async def check_installation(call: Call) -> Checks:
 
     ``mailroom doctor`` checks more: keys, commits, models and the sandbox, on the machine it runs on.
     """
-    bus, agents = call.gateway.bus, _installed(call.gateway.settings)
-    checks = [check_server(bus), check_disk(call.gateway.settings), _check_index(call.gateway.index)]
+    bus, settings = call.gateway.bus, call.gateway.settings
+    # those that come with Mailroom, and those that have a key here: in a container one alone has
+    agents = sorted({*list_keys(settings), *(path.parent.name for path in SERVICES.glob("*/profile.yaml"))})
+    checks = [check_server(bus), check_disk(settings), _check_index(call.gateway.index)]
     probes = {
-        "streams": check_streams(bus, call.gateway.settings, agents),
-        "agents": check_agents(bus, call.gateway.settings, agents),
+        "streams": check_streams(bus, settings, agents),
+        "agents": check_agents(bus, settings, agents),
         "memory": check_memory(bus),
         "rates": check_rates(bus),
-        "deliver": check_deliver(bus, call.gateway.settings),
-        "seals": check_seals(bus, call.gateway.settings),
+        "deliver": check_deliver(bus, settings),
+        "seals": check_seals(bus, settings),
     }
     await run_checks(probes, checks.append, ANSWER_WAIT)
     verdicts = {check.verdict for check in checks}
@@ -133,12 +130,6 @@ def _check_index(index: LogIndex) -> Check:
     if index.behind:
         return warn("index", f"{index.behind:,} messages are not indexed yet", "Wait until it is done")
     return ok("index", f"{index.store.count:,} messages in {index.store.path}")
-
-
-def _installed(config: Settings) -> list[str]:
-    """The agents that come with Mailroom, and those that have a key here: in a container one alone has."""
-    keys = {path.stem for path in config.keys.glob("*.nk")} - {subjects.USER, subjects.ADMIN, subjects.ERASER}
-    return sorted(keys | {path.parent.name for path in SERVICES.glob("*/profile.yaml")})
 
 
 ENDPOINTS = (

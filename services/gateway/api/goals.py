@@ -3,13 +3,11 @@
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.call import Call, Gateway
+from services.gateway.call import Call, Gateway, Kept
 from services.gateway.inbox import read_open_requests
-from services.gateway.index.index import LogIndex
 from services.gateway.problems import Failure
 from services.gateway.routing import API, Endpoint
 from shared import subjects
@@ -48,7 +46,7 @@ async def summarize_goals(gateway: Gateway, goals: Sequence[Goal]) -> list[GoalS
     waiting: dict[str, list[str]] = {}
     for each in await read_open_requests(gateway):
         waiting.setdefault(each.request.goal_id, []).append(each.request.approval_id)
-    paused = await read_paused(gateway)
+    paused = await _paused.find(gateway)
     spent = gateway.index.store.spending([goal.goal_id for goal in goals])
     return [
         _summarize(goal, waiting.get(goal.goal_id, []), spent.get(goal.goal_id), paused) for goal in goals
@@ -59,6 +57,14 @@ def _summarize(
     goal: Goal, waiting: list[str], spent: tuple[int, float] | None, paused: frozenset[str]
 ) -> GoalSummary:
     tokens, cost = spent or (0, 0.0)
+    completed = sum(task.status is TaskStatus.COMPLETED for task in goal.tasks)
+    at_work = [
+        (task.assignee, task.name, task.started_at)
+        for task in goal.tasks
+        if task.issued and not task.status.final
+    ]
+    if goal.status is TaskStatus.REVIEW:
+        at_work.append((subjects.CRITIC, "review", ""))
     return GoalSummary(
         goal_id=goal.goal_id,
         title=flatten(goal.text, MAX_TITLE),
@@ -69,11 +75,14 @@ def _summarize(
         person=goal.person,
         priority=str(goal.priority),
         playbook=goal.playbook,
-        tasks_done=sum(task.status is TaskStatus.COMPLETED for task in goal.tasks),
-        tasks_failed=sum(task.status.final for task in goal.tasks)
-        - sum(task.status is TaskStatus.COMPLETED for task in goal.tasks),
+        tasks_done=completed,
+        tasks_failed=sum(task.status.final for task in goal.tasks) - completed,
         tasks_all=len(goal.tasks),
-        workers=[] if goal.status.final else _workers(goal, paused),
+        workers=[
+            WorkingAgent(agent=agent, task=task, since=since, paused=agent in paused)
+            for agent, task, since in at_work
+            if not goal.status.final
+        ],
         waiting_for=[] if goal.status.final else waiting,
         submitted_at=goal.submitted_at,
         ended_at=goal.ended_at,
@@ -97,40 +106,12 @@ def state_of(goal: Goal, waits: bool) -> str:
     return "working" if any(task.issued for task in goal.tasks) else "planning"
 
 
-def _workers(goal: Goal, paused: frozenset[str]) -> list[WorkingAgent]:
-    at_work = [
-        (task.assignee, task.name, task.started_at)
-        for task in goal.tasks
-        if task.issued and not task.status.final
-    ]
-    if goal.status is TaskStatus.REVIEW:
-        at_work.append((subjects.CRITIC, "review", ""))
-    return [
-        WorkingAgent(agent=agent, task=task, since=since, paused=agent in paused)
-        for agent, task, since in at_work
-    ]
+async def _read_paused(gateway: Gateway) -> frozenset[str]:
+    controls = await read_controls(gateway.bus)
+    return frozenset(name for name, control in controls.items() if control.paused)
 
 
-class _Known(msgspec.Struct, frozen=True):
-    """What was read, and the number of the last message of the index that could change it."""
-
-    paused: frozenset[str]
-    number: int
-
-
-_known: WeakKeyDictionary[LogIndex, _Known] = WeakKeyDictionary()
-_LAST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'control'"
-
-
-async def read_paused(gateway: Gateway) -> frozenset[str]:
-    """The names of the agents that are paused."""
-    ((number,),) = gateway.index.store.query(_LAST)
-    known = _known.get(gateway.index)
-    if known is None or known.number != number:
-        controls = await read_controls(gateway.bus)
-        paused = frozenset(name for name, control in controls.items() if control.paused)
-        known = _known[gateway.index] = _Known(paused, number)
-    return known.paused
+_paused = Kept("control", _read_paused)
 
 
 class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):

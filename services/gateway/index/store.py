@@ -240,6 +240,10 @@ class Store:
         )
         return found[0] if found else None
 
+    def last_of(self, kind: str) -> int:
+        """The number of the last message of a type; 0 if there is none."""
+        return self._one("SELECT coalesce(max(number), 0) FROM messages WHERE type = ?", kind)
+
     def count_between(self, first: int, last: int) -> int:
         """How many messages of OFFICE from one sequence to another are indexed."""
         return self._one(
