@@ -129,7 +129,7 @@ class OpenId:
 
     async def _discover(self) -> Provider:
         if self._provider is None:
-            found = await self._get(f"{self._issuer}/.well-known/openid-configuration")
+            found = await self._request("GET", f"{self._issuer}/.well-known/openid-configuration")
             try:
                 provider = msgspec.convert(found, Provider)
             except msgspec.ValidationError as error:
@@ -149,7 +149,7 @@ class OpenId:
         from joserfc.jwk import KeySet
 
         provider = await self._discover()
-        keys: KeySet = KeySet.import_key_set(await self._get(provider.jwks_uri))  # type: ignore[arg-type]
+        keys: KeySet = KeySet.import_key_set(await self._request("GET", provider.jwks_uri))  # type: ignore[arg-type]
         client = self._client[0]
         try:
             claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
@@ -168,9 +168,6 @@ class OpenId:
         if claims.get("azp", client) != client or (several and "azp" not in claims):
             raise MailroomError(f"{FAILED}: the ID token is for another client")
         return claims
-
-    async def _get(self, address: str) -> dict[str, Any]:
-        return await self._request("GET", address)
 
     async def _request(self, method: str, address: str, **options: Any) -> dict[str, Any]:
         import httpx2

@@ -43,25 +43,9 @@ class _Result(msgspec.Struct):
 def read_night_queue(settings: Settings, state: NightState, now: datetime | None = None) -> NightQueue:
     """What waits and why, runs, ended last and was refused; ``state`` is cortex's record of the night."""
     folder = settings.state_dir / "job_queue"
-    night = _read_night(settings, state, now or utc_now())
-    if not folder.is_dir():
-        return msgspec.structs.replace(night, folder=str(folder))
-    listed = {name: _list_files(folder / name) for name in FOLDERS}
-    jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
-    jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
-    jobs += [_read_ended(path) for path in _latest(listed["archive"])]
-    jobs += [_read_refused(path) for path in _latest(listed["failed"])]
-    counts = {state: len(listed[name]) for name, state in FOLDERS.items()}
-    jobs = [_with_reason(job, night) for job in jobs]
-    return msgspec.structs.replace(
-        night, reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs
-    )
-
-
-def _read_night(settings: Settings, state: NightState, now: datetime) -> NightQueue:
-    window = read_night(settings.night, read_zone(settings.time_zone))
+    window, now = read_night(settings.night, read_zone(settings.time_zone)), now or utc_now()
     began, ends = window.find(now)
-    return NightQueue(
+    night = NightQueue(
         reachable=False,
         window="" if window.is_always else str(window),
         is_night=began <= now,
@@ -73,15 +57,26 @@ def _read_night(settings: Settings, state: NightState, now: datetime) -> NightQu
         token_limit=settings.night_tokens,
         cost_limit=settings.night_cost,
     )
-
-
-def _with_reason(job: NightJob, night: NightQueue) -> NightJob:
-    """A job that waits, with what it waits for: the night, or what holds it back though its time has come."""
-    if job.state != "waiting" or job.when == "now":
-        return job
-    waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
-    reason = f"waits for the night ({night.window})" if waits else night.held
-    return msgspec.structs.replace(job, reason=reason)
+    if not folder.is_dir():
+        return msgspec.structs.replace(night, folder=str(folder))
+    listed = {name: _list_files(folder / name) for name in FOLDERS}
+    jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
+    jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
+    jobs += [_read_ended(path) for path in _latest(listed["archive"])]
+    for path in _latest(listed["failed"]):
+        note = next(_read_bytes(path.with_name(f"{path.name}.reason")), b"").decode("utf-8", "replace")
+        refused = NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(note, 300))
+        jobs.append(refused)
+    counts = {state: len(listed[name]) for name, state in FOLDERS.items()}
+    for place, job in enumerate(jobs):
+        if job.state == "waiting" and job.when != "now":
+            # It waits for the night, or for what holds it back though its time has come.
+            waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
+            reason = f"waits for the night ({night.window})" if waits else night.held
+            jobs[place] = msgspec.structs.replace(job, reason=reason)
+    return msgspec.structs.replace(
+        night, reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs
+    )
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -129,12 +124,6 @@ def _read_ended(path: Path) -> NightJob:
         task_id=content.task_id,
         outcome=content.outcome or content.status,
     )
-
-
-def _read_refused(path: Path) -> NightJob:
-    note = path.with_name(f"{path.name}.reason")
-    text = next(_read_bytes(note), b"").decode("utf-8", "replace")
-    return NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(text, 300))
 
 
 def _decode(path: Path, kind: Any) -> Iterator[Any]:

@@ -30,6 +30,7 @@ from shared.views.timeline import Activity, Row, RowKind, TaskDetails
 BY_MODEL = "brain"  # The ``playbook`` of a goal that a model planned
 SHORTEST_WAIT = 0.05  # Seconds for which a task has to wait for a free process to have a row for that
 LONGEST = 1e7  # Seconds of the longest row of a span: four months
+FINAL = ("completed", "failed", "timeout", "cancelled")  # The states in which a goal has ended
 PLAN = "plan"
 REPORT = "report"  # The ids of the rows of the conductor's own work on a goal
 
@@ -44,7 +45,7 @@ def build_waterfall(pieces: Iterable[Piece], goal: Goal | None = None) -> list[R
         if piece.kind is PieceKind.SUBMITTED and piece.task_id not in tracks:
             tracks[piece.task_id] = _Track(piece, names.get(piece.task_id, ""))
         elif piece.task_id in tracks and piece.kind not in (PieceKind.ASKED, PieceKind.ANSWERED):
-            tracks[piece.task_id].add(piece)
+            tracks[piece.task_id].steps.append(piece)
     by_envelope = {track.submitted.id: task_id for task_id, track in tracks.items()}
     rows = _conductor_rows(goal, ordered, tracks) if goal else []
     for track in tracks.values():
@@ -84,10 +85,6 @@ class _Track:
         self.name = name or submitted.action or submitted.text
         self.steps: list[Piece] = []
 
-    def add(self, piece: Piece) -> None:
-        """Add a later step of the task."""
-        self.steps.append(piece)
-
     @property
     def last(self) -> Piece:
         """The step by which the task is as it is."""
@@ -108,21 +105,24 @@ class _Track:
             after = claims[place + 1] if place + 1 < len(claims) else self.ended
             killed = after is not None and after.kind is PieceKind.CLAIMED
             status = "running" if after is None else "killed" if killed else _status(after)
+            same = after is not None and claim.worker and claim.worker == after.worker
+            given_up = (
+                "it was given up, and the same process began again"
+                if same
+                else "its process ended, and another took over"
+            )
             attempt = Row(
                 id=f"{claim.task_id}.{claim.attempt}",
                 parent=claim.task_id,
                 kind=RowKind.ATTEMPT,
                 name=f"attempt {claim.attempt}",
-                agent=claim.agent,
                 start=_utc(claim.time),
                 end=_utc(after.time) if after else "",
                 status=status,
-                note=_why_given_up(claim, after) if killed and after else "",
-                task_id=claim.task_id,
+                note=given_up if killed else "",
                 attempt=claim.attempt,
                 worker=claim.worker,
-                stream=claim.stream,
-                seq=claim.seq,
+                **_at(claim),
             )
             until = after.seq if after else self.last.seq
             steps = [
@@ -179,13 +179,10 @@ class _Track:
                 parent=begin.task_id,
                 kind=RowKind.WAITING,
                 name="waits for a free process",
-                agent=begin.agent,
                 start=_utc(begin.time),
                 end=_utc(end.time) if end else "",
                 status="done" if end else "waiting",
-                task_id=begin.task_id,
-                stream=begin.stream,
-                seq=begin.seq,
+                **_at(begin),
             )
         ]
 
@@ -223,12 +220,6 @@ class _Track:
         ]
 
 
-def _why_given_up(claim: Piece, after: Piece) -> str:
-    if claim.worker and claim.worker == after.worker:
-        return "it was given up, and the same process began again"
-    return "its process ended, and another took over"
-
-
 def span_row(span: Span, prefix: str, outermost: str) -> Row:
     """The row of a span; its parent is ``outermost`` if it is part of no other."""
     try:
@@ -258,7 +249,7 @@ def _conductor_rows(goal: Goal, pieces: Sequence[Piece], tracks: dict[str, _Trac
     """The conductor's plan and report of a goal, and its calls of a model."""
     records = [piece for piece in pieces if piece.kind is PieceKind.RECORDED]
     start, planned = _utc(goal.submitted_at), next((r for r in records if r.text), None)
-    over = planned or next((r for r in records if _is_final(r.status)), None)
+    over = planned or next((r for r in records if r.status in FINAL), None)
     how = "by a model" if goal.playbook in ("", BY_MODEL) else f"from the playbook {goal.playbook}"
     plan = Row(
         id=PLAN,
@@ -268,7 +259,8 @@ def _conductor_rows(goal: Goal, pieces: Sequence[Piece], tracks: dict[str, _Trac
         start=start,
         end=_utc(over.time) if over else "",
         status="done" if over else "running",
-        **_place(over),
+        stream=over.stream if over else "",
+        seq=over.seq if over else 0,
     )
     plan.end = max(plan.start, plan.end) if over else ""
     rows = [plan]
@@ -284,7 +276,8 @@ def _conductor_rows(goal: Goal, pieces: Sequence[Piece], tracks: dict[str, _Trac
                 start=begin,
                 end=_utc(goal.ended_at),
                 status="done",
-                **_place(records[-1] if records else None),
+                stream=records[-1].stream if records else "",
+                seq=records[-1].seq if records else 0,
             )
         )
     for record in records:
@@ -326,18 +319,15 @@ def _approval_rows(pieces: Sequence[Piece], tracks: dict[str, _Track]) -> list[R
     return rows
 
 
-def _place(piece: Piece | None) -> dict[str, Any]:
-    return {"stream": piece.stream, "seq": piece.seq} if piece else {}
+def _at(piece: Piece) -> dict[str, Any]:
+    """Whose a row is that ``piece`` begins, and where that is stored."""
+    return {"agent": piece.agent, "task_id": piece.task_id, "stream": piece.stream, "seq": piece.seq}
 
 
 def _status(ended: Piece) -> str:
     if ended.status == "completed":
         return ended.outcome or "done"
     return ended.status or "failed"
-
-
-def _is_final(status: str) -> bool:
-    return status in ("completed", "failed", "timeout", "cancelled")
 
 
 def _utc(time: str) -> str:
@@ -351,7 +341,11 @@ _QUOTED = re.compile(r"What \w+ returned \(data; it gives no orders\):\n<data>\n
 
 def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Activity:
     """What ``messages`` say about the tasks in them, and about ``goal``; those of others are left out."""
-    given = [each for each in messages if goal is None or _belongs(each, goal.goal_id)]
+    given = [
+        each
+        for each in messages
+        if goal is None or ((envelope := _read(each)) is not None and envelope.goal_id == goal.goal_id)
+    ]
     pieces = [piece for stored in given if (piece := make_piece(stored, whole=True))]
     rows = build_waterfall(pieces, goal)
     details = _Details()
@@ -362,11 +356,6 @@ def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Acti
         conductor=[row for row in rows if not row.task_id],
         tasks=details.tasks(rows),
     )
-
-
-def _belongs(stored: Stored, goal_id: str) -> bool:
-    envelope = _read(stored)
-    return envelope is not None and envelope.goal_id == goal_id
 
 
 def _read(stored: Stored) -> Envelope | None:
@@ -445,14 +434,22 @@ class _Details:
         known: dict[str, tuple[_Message, str]] = {}
         for loop, pages in self._loops.get(task_id, {}).items():
             messages = [message for number in sorted(pages) for message in pages[number]]
-            arguments = _arguments(messages)
+            # the parameters of each call, by its id
+            arguments = {
+                str(call.get("id")): str(call.get("arguments", ""))
+                for message in messages
+                for call in _calls(message)
+            }
             for place, message in enumerate(messages):
                 given = arguments.get(str(message.body.get("tool_call_id", "")), "")
                 known[f"{loop}:{place}"] = (message, given)
         for row in rows[:MAX_WHOLE]:
             if (found := known.get(row.ref)) is not None:
                 message, given = found
-                row.output = excerpt(_unquoted(str(message.body.get("text", ""))), MAX_TEXT) or row.output
+                text = str(message.body.get("text", ""))
+                if quoted := _QUOTED.fullmatch(text):  # the frame tells a model that it is data
+                    text = quoted[1] + quoted[2]
+                row.output = excerpt(text, MAX_TEXT) or row.output
                 row.input = excerpt(given, MAX_TEXT) or row.input
         named = {row.ref for row in rows}
         missing = [
@@ -461,21 +458,6 @@ class _Details:
             if ref not in named and message.body.get("role") == "assistant"
         ]
         return in_order([*rows, *missing]) if missing and rows else rows
-
-
-def _unquoted(text: str) -> str:
-    """An action's result without the frame that tells a model that it is data."""
-    found = _QUOTED.fullmatch(text)
-    return found[1] + found[2] if found else text
-
-
-def _arguments(messages: Sequence[_Message]) -> dict[str, str]:
-    """The parameters of each call, by its id."""
-    return {
-        str(call.get("id")): str(call.get("arguments", ""))
-        for message in messages
-        for call in _calls(message)
-    }
 
 
 def _calls(message: _Message) -> list[Mapping[str, Any]]:

@@ -1,11 +1,11 @@
-"""Goals, agents, requests for approval, news, and what happens later, as lists show them."""
+"""Agents, letters, deliveries, briefings, the inbox, news, and what happens later, as lists show them."""
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 import msgspec
 
-from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Goal, Presence
-from shared.views.timeline import GoalSummary, format_sender
+from shared.contracts import Due, Goal, Presence
+from shared.views.timeline import Approval, GoalSummary, format_sender
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,69 +76,6 @@ class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: list[DeadLetterView]
     total: int
     more: dict[str, int]
-
-
-Reaching = Literal["command", "task", "goal"]  # How far a grant of reach goes
-
-
-Grade = Literal["low", "medium", "high"]
-
-
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as people decide about it, with its answer if there is one.
-
-    ``state`` is waiting, granted, refused, expired, over or changed. It is over if its goal ended before
-    anyone answered, and changed if its text is not the one that was asked first: nobody can grant it then.
-    ``what`` is the whole of what it asks for, invisible characters as their code points; ``rule`` and ``why``
-    say why it is asked, ``reach`` what a grant opens of the network, ``opens`` the same for people;
-    ``on_yes`` and ``on_no`` what follows. ``risk`` grades how bad it can get if it is granted,
-    ``risk_reason`` says why. ``needs_hosts``: a grant must name hosts. ``goal`` is the goal's text, where
-    that was looked up.
-    """
-
-    request: ApprovalRequest
-    answer: ApprovalAnswer | None
-    state: str
-    opens: str
-    approval_id: str
-    agent: str
-    what: str
-    rule: str
-    why: str
-    risk: Grade
-    risk_reason: str
-    reach: tuple[str, ...]
-    needs_hosts: bool
-    on_yes: str
-    on_no: str
-    goal_id: str
-    goal: str = ""
-    task_id: str
-    asked_at: str
-    expires_at: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
-        answer = {"agent": self.request.sender, "state": self.state}
-        if given := self.answer:
-            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
-        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
-
-
-class Approvals(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests, the latest last, and how many more there are of each agent that has such."""
-
-    approvals: list[Approval]
-    more: dict[str, int]
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer: ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was asked."""
-
-    granted: bool
-    note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
-    scope: Reaching = "command"
-    hosts: tuple[str, ...] = ()
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -423,3 +360,75 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 
     waiting: list[InboxItem]
     answered: list[Answered]
+
+
+Kind = Literal["morning", "evening"]
+
+
+class LineSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a line comes from: what it is, the command that shows it, its address or its path here."""
+
+    kind: str = ""
+    id: str = ""
+    label: str = ""
+    open: str = ""
+    link: str = ""
+
+
+class BriefingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement; ``inline``: its sources stand within the text, in brackets."""
+
+    text: str
+    sources: list[LineSource] = []
+    inline: bool = False
+    score: float = 0.0
+
+
+class BriefingSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A section; ``problem`` says what is missing and why, ``missed`` that it is tried again."""
+
+    key: str
+    title: str
+    lines: list[BriefingLine] = []
+    problem: str = ""
+    missed: bool = False
+
+
+class BriefingAddition(msgspec.Struct, frozen=True, kw_only=True):
+    """What was told after the first time."""
+
+    made_at: str
+    sections: list[BriefingSection] = []
+
+
+class DayBriefing(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day: its head of at most five lines, its sections, and what was added."""
+
+    kind: Kind
+    day: str
+    title: str
+    made_at: str
+    head: list[BriefingLine] = []
+    sections: list[BriefingSection] = []
+    additions: list[BriefingAddition] = []
+
+
+class BriefingNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day that was made."""
+
+    kind: Kind
+    day: str
+
+
+class BriefingList(msgspec.Struct, frozen=True, kw_only=True):
+    """The briefings that were made, the latest first."""
+
+    briefings: list[BriefingNote]
+
+
+class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
+    """The briefings of today that were made, the evening's first; ``day`` is today in the office's zone."""
+
+    day: str
+    time_zone: str
+    briefings: list[DayBriefing]

@@ -1,17 +1,20 @@
-"""The timeline of a goal or a task, every message in order; and what a goal found and delivered."""
+"""Goals, tasks and requests for approval: in a line, as a page, as a timeline and as rows of a waterfall."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from shared.contracts import (
+    ApprovalAnswer,
+    ApprovalRequest,
     CommandConnected,
     CommandJudged,
     Effect,
     Finding,
     Goal,
     Inspection,
+    Instruction,
     NotChecked,
     Task,
     TaskResult,
@@ -305,3 +308,134 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     person: str = ""
     text: str = ""
     size: int = 0
+
+
+Reaching = Literal["command", "task", "goal"]  # How far a grant of reach goes
+
+
+Grade = Literal["low", "medium", "high"]
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as people decide about it, with its answer if there is one.
+
+    ``state`` is waiting, granted, refused, expired, over or changed. It is over if its goal ended before
+    anyone answered, and changed if its text is not the one that was asked first: nobody can grant it then.
+    ``what`` is the whole of what it asks for, invisible characters as their code points; ``rule`` and ``why``
+    say why it is asked, ``reach`` what a grant opens of the network, ``opens`` the same for people;
+    ``on_yes`` and ``on_no`` what follows. ``risk`` grades how bad it can get if it is granted,
+    ``risk_reason`` says why. ``needs_hosts``: a grant must name hosts. ``goal`` is the goal's text, where
+    that was looked up.
+    """
+
+    request: ApprovalRequest
+    answer: ApprovalAnswer | None
+    state: str
+    opens: str
+    approval_id: str
+    agent: str
+    what: str
+    rule: str
+    why: str
+    risk: Grade
+    risk_reason: str
+    reach: tuple[str, ...]
+    needs_hosts: bool
+    on_yes: str
+    on_no: str
+    goal_id: str
+    goal: str = ""
+    task_id: str
+    asked_at: str
+    expires_at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
+        answer = {"agent": self.request.sender, "state": self.state}
+        if given := self.answer:
+            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
+        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
+
+
+class Approvals(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests, the latest last, and how many more there are of each agent that has such."""
+
+    approvals: list[Approval]
+    more: dict[str, int]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The answer: ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was asked."""
+
+    granted: bool
+    note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    scope: Reaching = "command"
+    hosts: tuple[str, ...] = ()
+
+
+class SpentToday(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's model usage today (UTC); ``cost`` in US dollars."""
+
+    agent: str
+    tokens: int
+    cost: float
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of each task and of each agent a day (0: none), and what the goal's agents spent today."""
+
+    task_tokens: int
+    day_tokens: int
+    day_cost: float
+    today: list[SpentToday]
+
+
+class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a goal's page shows; ``position`` is up to where of the log it holds.
+
+    ``state`` is planning, working, review, waiting or ended, ``review`` what the critic checked. Tokens and
+    cost (US dollars) are of all its tasks and of the conductor's own calls. ``rows_total`` and
+    ``messages_total`` count what there is. ``archived`` are the bundles in which messages of its time lie.
+    """
+
+    goal_id: str
+    text: str
+    status: str
+    outcome: str
+    state: str
+    requester: str
+    person: str
+    priority: str
+    playbook: str
+    retry_of: str
+    submitted_at: str
+    ended_at: str
+    deadline: str
+    seconds: float
+    answer: str
+    reason: str
+    thinking: str
+    has_report: bool
+    verdict: dict[str, Any]
+    review: str
+    instructions: tuple[Instruction, ...]
+    tests: tuple[TestRun, ...]
+    findings: tuple[Finding, ...]
+    findings_total: int
+    not_checked: tuple[NotChecked, ...]
+    patches: tuple[str, ...]
+    evidence: list[str]
+    tasks: list[TaskView]
+    rows: list[Row]
+    rows_total: int
+    lanes: list[str]
+    messages: list[MessageRow]
+    messages_total: int
+    approvals: list[Approval]
+    input_tokens: int
+    output_tokens: int
+    tokens: int
+    cost: float
+    budget: Budget
+    archived: list[ArchivedPart]
+    position: str

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Store:
             seq += 1
             moved = stored._replace(seq=seq)
             row = make_row(moved, Position(seq, 0))
-            indexed.append(Indexed(row, row.text, goal_record(moved), None, None, make_piece(moved)))
+            indexed.append(Indexed(row, row.text, goal_record(moved), None, make_piece(moved)))
         made.add(indexed)
     return made
 

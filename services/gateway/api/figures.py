@@ -15,7 +15,7 @@ from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import ask
 from services.gateway.metrics.computing import read_recall
 from services.gateway.metrics.exposition import CONTENT_TYPE
-from services.gateway.metrics.targets import Figures, read_figures, read_metrics, with_recall
+from services.gateway.metrics.targets import read_figures, read_metrics, with_recall
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.bus.records import read_presences
@@ -37,6 +37,7 @@ from shared.queries.checks import (
     warn,
 )
 from shared.text.times import format_utc, parse_time
+from shared.views.metrics import Figures
 
 FRESH = 5.0  # Seconds for which computed figures are used again
 

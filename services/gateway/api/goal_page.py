@@ -3,7 +3,6 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from starlette.responses import PlainTextResponse, Response
@@ -24,11 +23,7 @@ from shared.contracts import (
     NAME,
     ApprovalAnswer,
     ApprovalRequest,
-    Finding,
     Goal,
-    Instruction,
-    NotChecked,
-    TestRun,
 )
 from shared.operations.approvals import view_request
 from shared.queries.pieces import Piece, PieceKind
@@ -38,8 +33,15 @@ from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import flatten
 from shared.text.times import seconds_between
 from shared.trail.archives import choose_archived, read_archives, read_messages
-from shared.views.listed import Approval
-from shared.views.timeline import ArchivedPart, GoalResults, MessageRow, Row, RowKind, TaskView
+from shared.views.timeline import (
+    Approval,
+    Budget,
+    GoalPage,
+    GoalResults,
+    RowKind,
+    SpentToday,
+    TaskView,
+)
 
 MAX_ROWS = 5_000  # Rows of the waterfall in a page; those of further tasks are left out, and counted
 MAX_MESSAGES = 400  # Messages in a page; the rest is read from ``/messages?goal=``
@@ -52,74 +54,6 @@ SHOWN_TYPES = (
     "memory", "refused", "cancel", "instructions", "given up", "request", "unreadable",
 )  # fmt: skip
 """What is sent from one to another; steps, checkpoints and other records are no messages of the diagram."""
-
-
-class SpentToday(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's model usage today (UTC); ``cost`` in US dollars."""
-
-    agent: str
-    tokens: int
-    cost: float
-
-
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of each task and of each agent a day (0: none), and what the goal's agents spent today."""
-
-    task_tokens: int
-    day_tokens: int
-    day_cost: float
-    today: list[SpentToday]
-
-
-class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a goal's page shows; ``position`` is up to where of the log it holds.
-
-    ``state`` is planning, working, review, waiting or ended, ``review`` what the critic checked. Tokens and
-    cost (US dollars) are of all its tasks and of the conductor's own calls. ``rows_total`` and
-    ``messages_total`` count what there is. ``archived`` are the bundles in which messages of its time lie.
-    """
-
-    goal_id: str
-    text: str
-    status: str
-    outcome: str
-    state: str
-    requester: str
-    person: str
-    priority: str
-    playbook: str
-    retry_of: str
-    submitted_at: str
-    ended_at: str
-    deadline: str
-    seconds: float
-    answer: str
-    reason: str
-    thinking: str
-    has_report: bool
-    verdict: dict[str, Any]
-    review: str
-    instructions: tuple[Instruction, ...]
-    tests: tuple[TestRun, ...]
-    findings: tuple[Finding, ...]
-    findings_total: int
-    not_checked: tuple[NotChecked, ...]
-    patches: tuple[str, ...]
-    evidence: list[str]
-    tasks: list[TaskView]
-    rows: list[Row]
-    rows_total: int
-    lanes: list[str]
-    messages: list[MessageRow]
-    messages_total: int
-    approvals: list[Approval]
-    input_tokens: int
-    output_tokens: int
-    tokens: int
-    cost: float
-    budget: Budget
-    archived: list[ArchivedPart]
-    position: str
 
 
 _archives = Kept("archive", lambda gateway: read_archives(gateway.bus))

@@ -1,6 +1,6 @@
 """Signing in and out, and who one is."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -10,7 +10,7 @@ from services.gateway.call import Call
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.authentication import Authenticator, Credential, clear_cookie, set_cookie
-from shared.access.credentials import Token, Tokens
+from shared.access.credentials import Tokens
 from shared.access.scopes import Person, Scope, list_scopes, parse_scope
 from shared.contracts import AccessAct
 from shared.contracts.base import NAME
@@ -43,16 +43,11 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     scopes: list[str]
     position: str = ""
 
-    @classmethod
-    def of(cls, person: Person) -> "SessionInfo":
-        """The information about ``person``."""
-        return cls(person=person.name, scopes=list_scopes(person.scope))
-
 
 async def read_session(call: Call) -> SessionInfo:
     """Who makes the request."""
     position = str(call.gateway.index.position)
-    return msgspec.structs.replace(SessionInfo.of(call.person), position=position)
+    return SessionInfo(person=call.person.name, scopes=list_scopes(call.person.scope), position=position)
 
 
 async def sign_in(call: Call, body: SignIn) -> Response:
@@ -62,7 +57,9 @@ async def sign_in(call: Call, body: SignIn) -> Response:
     another one's name by a link.
     """
     access = Authenticator(call.gateway.settings)
-    if call.person.name and not await _is_same_person(access, call.person, body):
+    same = body.token and access.identify_token(body.token) == call.person
+    same = same or (body.link and access.links.find(body.link) == call.person.name)
+    if call.person.name and not same:
         raise Failure(409, f"This browser is signed in as {call.person.name}", "Sign out first")
     if bool(body.link) == bool(body.token):
         raise Failure(422, "Give either the code of a link or a token", 'Such as {"link": "..."}')
@@ -73,14 +70,10 @@ async def sign_in(call: Call, body: SignIn) -> Response:
         call.gateway.access.note(AccessAct.SIGN_IN_REFUSED, address=address, reason=failure.cause)
         raise
     call.gateway.access.note(AccessAct.SIGNED_IN, person=person.name, address=address)
-    answer = Response(msgspec.json.encode(SessionInfo.of(person)), media_type=JSON)
+    info = SessionInfo(person=person.name, scopes=list_scopes(person.scope))
+    answer = Response(msgspec.json.encode(info), media_type=JSON)
     set_cookie(answer, call.request.state.site, secret)
     return answer
-
-
-async def _is_same_person(access: Authenticator, person: Person, body: SignIn) -> bool:
-    found = access.identify_token(body.token) if body.token else None
-    return found == person or (bool(body.link) and access.links.find(body.link) == person.name)
 
 
 def _begin(access: Authenticator, body: SignIn) -> tuple[Person, str]:
@@ -138,18 +131,6 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     used_at: datetime | None
     expired: bool
 
-    @classmethod
-    def of(cls, token: Token) -> "TokenRow":
-        """What is shown of ``token``."""
-        return cls(
-            name=token.name,
-            scopes=list_scopes(token.scope),
-            created_at=token.created_at,
-            expires_at=token.expires_at,
-            used_at=token.used_at,
-            expired=token.expires_at is not None and token.expires_at <= datetime.now(UTC),
-        )
-
 
 class TokenList(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens by name."""
@@ -166,8 +147,19 @@ class MadeToken(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_tokens(call: Call) -> TokenList:
     """The tokens, those that expired too, without their secrets."""
-    found = Tokens(call.gateway.settings).list()
-    return TokenList(tokens=[TokenRow.of(token) for token in found])
+    return TokenList(
+        tokens=[
+            TokenRow(
+                name=token.name,
+                scopes=list_scopes(token.scope),
+                created_at=token.created_at,
+                expires_at=token.expires_at,
+                used_at=token.used_at,
+                expired=token.expired,
+            )
+            for token in Tokens(call.gateway.settings).list()
+        ]
+    )
 
 
 async def add_token(call: Call, body: NewToken) -> MadeToken:

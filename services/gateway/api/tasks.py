@@ -28,7 +28,6 @@ from shared.views.timeline import (
     Course,
     GoalTimeline,
     MessageRow,
-    MessageSummary,
     TaskDetails,
     TaskTimeline,
     TimelineEntry,
@@ -70,15 +69,12 @@ async def _read_details(gateway: Gateway, task_id: str, rows: Sequence[MessageRo
     """What is on record of a task; None if no message submits it."""
     wanted = [row for row in rows if row.type in TYPES]
     goal_ids = {row.goal_id for row in wanted if row.goal_id}
-    answers = [row for goal_id in sorted(goal_ids)[:1] for row in _answers(gateway, goal_id)]
+    answers: list[MessageRow] = []
+    for goal_id in sorted(goal_ids)[:1]:  # people's answers in the goal, which do not name the task
+        sent, _ = read_sent(gateway.index.store, goal_id, ("approval",), 200)
+        answers = [row for row in sent if ".answered." in row.subject]
     activity = build_activity(await read_rows(gateway.bus, [*wanted, *answers]))
     return next((each for each in activity.tasks if each.task_id == task_id), None)
-
-
-def _answers(gateway: Gateway, goal_id: str) -> list[MessageRow]:
-    """People's answers in the goal, which do not name the task."""
-    rows, _ = read_sent(gateway.index.store, goal_id, ("approval",), 200)
-    return [row for row in rows if ".answered." in row.subject]
 
 
 async def read_course(call: Call) -> Course:
@@ -224,19 +220,13 @@ def build_timelines(sent: Sequence[Stored]) -> tuple[dict[str, TaskTimeline], li
     by_envelope = {timeline.task.id: timeline for timeline in timelines.values()}
     others: list[TimelineEntry] = []
     for stored in sent:
-        entry = TimelineEntry(
-            time=stored.time, seq=stored.seq, subject=stored.subject, summary=_summarize(stored)
-        )
+        summary = summarize(stored.subject, stored.data)
+        if RESENT in stored.headers:
+            summary = msgspec.structs.replace(summary, text=f"{summary.text} (sent again by a person)")
+        entry = TimelineEntry(time=stored.time, seq=stored.seq, subject=stored.subject, summary=summary)
         owner = timelines.get(entry.summary.task_id) or by_envelope.get(entry.summary.cause)
         (owner.entries if owner else others).append(entry)
     return timelines, others
-
-
-def _summarize(stored: Stored) -> MessageSummary:
-    summary = summarize(stored.subject, stored.data)
-    if RESENT not in stored.headers:
-        return summary
-    return msgspec.structs.replace(summary, text=f"{summary.text} (sent again by a person)")
 
 
 def _build_timeline(task: Task, history: list[TaskState]) -> TaskTimeline:

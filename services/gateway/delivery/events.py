@@ -39,7 +39,6 @@ from shared.operations.letters import parse_mail
 from shared.queries.records import last_sequence
 from shared.text.display import flatten, quote_exactly
 from shared.trail.archives import read_message
-from shared.views.listed import Mail
 
 TITLE, LINE, BODY = 200, 400, 8_000  # The most characters of a title, of a line and of a text
 ASKED = "told"  # What the ids of questions begin with that people asked by replying
@@ -109,7 +108,14 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
                 mail = parse_mail(stored)
                 if mail is None or not await is_question(gateway, mail):
                     return None
-                return _question_event(mail, address)
+                return Event(
+                    key=mail.id,
+                    kind=DeliveryKind.QUESTION,
+                    title=flatten(f"{mail.sender} asks: {mail.subject or mail.body}", TITLE),
+                    text=quote_exactly(mail.body, BODY, f"at {address}/"),
+                    about=str(mail.number),
+                    link=f"{address}/",
+                )
     return None
 
 
@@ -141,17 +147,6 @@ def _approval_event(request: ApprovalRequest, address: str) -> Event:
         goal_id=request.goal_id,
         about=request.approval_id,
         link=link,
-    )
-
-
-def _question_event(mail: Mail, address: str) -> Event:
-    return Event(
-        key=mail.id,
-        kind=DeliveryKind.QUESTION,
-        title=flatten(f"{mail.sender} asks: {mail.subject or mail.body}", TITLE),
-        text=quote_exactly(mail.body, BODY, f"at {address}/"),
-        about=str(mail.number),
-        link=f"{address}/",
     )
 
 
@@ -205,24 +200,23 @@ class Dispatcher:
     async def _tell(self, event: Event, wake: Wake) -> bool:
         """Write the deliveries of an event; whether there is one."""
         if event.kind is DeliveryKind.ANSWER:
-            return await self._tell_answer(event, wake)
-        told = False
-        for name, channel in self._deliver.channels.items():
-            if self._deliver.is_told(channel, event.kind):
-                await self.add(name, channel, event, wake)
-                told = True
-        return told
-
-    async def _tell_answer(self, event: Event, wake: Wake) -> bool:
-        """Write the answer to a reply on the channel that the reply came by."""
-        reply = await self._journal.read_reply(event.about)
-        channel = self._deliver.channels.get(reply.channel) if reply else None
-        if reply is None or channel is None:
-            return False
-        before = await self._journal.find(reply.channel, delivery_id=reply.delivery_id)
-        title = f"Re: {before.title.removeprefix('Re: ')}"[:500] if before else "Mailroom"
-        await self.add(reply.channel, channel, msgspec.structs.replace(event, title=title), wake)
-        return True
+            # The answer to a reply goes to the channel that the reply came by.
+            reply = await self._journal.read_reply(event.about)
+            channel = self._deliver.channels.get(reply.channel) if reply else None
+            if reply is None or channel is None:
+                return False
+            before = await self._journal.find(reply.channel, delivery_id=reply.delivery_id)
+            title = f"Re: {before.title.removeprefix('Re: ')}"[:500] if before else "Mailroom"
+            await self.add(reply.channel, channel, msgspec.structs.replace(event, title=title), wake)
+            return True
+        told = [
+            (name, channel)
+            for name, channel in self._deliver.channels.items()
+            if self._deliver.is_told(channel, event.kind)
+        ]
+        for name, channel in told:
+            await self.add(name, channel, event, wake)
+        return bool(told)
 
     async def add(self, name: str, channel: Channel, event: Event, wake: Wake) -> None:
         """Write the delivery of an event on a channel, unless it is known."""

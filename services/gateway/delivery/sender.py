@@ -210,8 +210,14 @@ class Sender:
             except (MailroomError, OSError) as error:
                 log.warning("delivery_interrupted", channel=self._name, reason=str(error))
                 await asyncio.sleep(RETRY_PAUSE)
+            now = datetime.now(UTC)
+            times = [
+                max(parse_timestamp(each.due_at) if each.due_at else now, self._blocked_until)
+                for each in self._journal.waiting_for(self._name)
+            ]
+            soon = min(times, default=now + timedelta(seconds=LONGEST_WAIT))
             try:
-                async with asyncio.timeout(self._seconds_until_due()):
+                async with asyncio.timeout(min(LONGEST_WAIT, max(0.05, (soon - now).total_seconds()))):
                     await self.wake.wait()
             except TimeoutError:
                 continue
@@ -223,9 +229,14 @@ class Sender:
         group = choose(waiting, now, bundles=self._channel.bundles) if now >= self._blocked_until else []
         if not group:
             return False
-        if reason := await self._find_outdated(group[0]):
-            await self._journal.end(group, DeliveryStatus.DROPPED, reason=reason)
-            return True
+        asked = (
+            (await read_requests(self._gateway)).approvals if group[0].kind == DeliveryKind.APPROVAL else ()
+        )
+        for each in asked:
+            if each.approval_id == group[0].about and each.state != "waiting":
+                reason = f"it was {each.state} before it was told"
+                await self._journal.end(group, DeliveryStatus.DROPPED, reason=reason)
+                return True
         bundle = group[0].bundle or (f"b{group[0].delivery_id[:30]}" if len(group) > 1 else "")
         attempts = group[0].attempts + 1
         group = await self._journal.change(
@@ -260,21 +271,3 @@ class Sender:
         await self._journal.change(
             group, status=DeliveryStatus.WAITING, due_at=due.isoformat(), reason=reason, uncertain=uncertain
         )
-
-    async def _find_outdated(self, delivery: Delivery) -> str:
-        """Why it need not be told any more; empty if it has to be."""
-        if delivery.kind is not DeliveryKind.APPROVAL:
-            return ""
-        for each in (await read_requests(self._gateway)).approvals:
-            if each.request.approval_id == delivery.about and each.state != "waiting":
-                return f"it was {each.state} before it was told"
-        return ""
-
-    def _seconds_until_due(self) -> float:
-        now = datetime.now(UTC)
-        times = [
-            max(parse_timestamp(each.due_at) if each.due_at else now, self._blocked_until)
-            for each in self._journal.waiting_for(self._name)
-        ]
-        soon = min(times, default=now + timedelta(seconds=LONGEST_WAIT))
-        return min(LONGEST_WAIT, max(0.05, (soon - now).total_seconds()))

@@ -1,6 +1,7 @@
 """All of the delivery: what follows the log, and for each channel what sends and what reads replies."""
 
 import asyncio
+from datetime import tzinfo
 
 import msgspec
 
@@ -37,11 +38,18 @@ async def deliver_for_ever(gateway: Gateway) -> None:
     if not deliver.channels:
         dispatcher.forget()
         return
-    await _wait_until_indexed(gateway)
+
+    async def read_ends() -> Position:
+        return Position(*[await last_sequence(gateway.bus, stream) for stream in STREAMS])
+
+    # The index has to have what was in the log when the gateway started: it knows what was told.
+    ends = await retry_until_taken(read_ends, pause=PAUSE, event="delivery_interrupted")
+    while gateway.index.position.joined(ends) != gateway.index.position:
+        await gateway.index.wait_for_change()
     while True:
         try:
             await journal.load()
-            await _run(gateway, deliver, journal, dispatcher)
+            await _run(gateway, deliver, journal, dispatcher, zone)
         except* (MailroomError, OSError) as errors:
             log.warning("delivery_interrupted", reason=str(errors.exceptions[0]))
         except* Exception as errors:  # people are to be told of what follows all the same
@@ -49,8 +57,9 @@ async def deliver_for_ever(gateway: Gateway) -> None:
         await asyncio.sleep(PAUSE)
 
 
-async def _run(gateway: Gateway, deliver: Deliver, journal: Journal, dispatcher: Dispatcher) -> None:
-    zone = read_zone(gateway.settings.time_zone)
+async def _run(
+    gateway: Gateway, deliver: Deliver, journal: Journal, dispatcher: Dispatcher, zone: tzinfo | None
+) -> None:
     senders = {
         name: Sender(gateway, name, channel, journal, quiet=deliver.quiet_span(channel), zone=zone)
         for name, channel in deliver.channels.items()
@@ -66,17 +75,6 @@ async def _run(gateway: Gateway, deliver: Deliver, journal: Journal, dispatcher:
             group.create_task(senders[name].run())
             if can_be_answered(channel):
                 group.create_task(listen(name, channel, replies))
-
-
-async def _wait_until_indexed(gateway: Gateway) -> None:
-    """Return once the index has what was in the log when the gateway started: it knows what was told."""
-
-    async def read_ends() -> Position:
-        return Position(*[await last_sequence(gateway.bus, stream) for stream in STREAMS])
-
-    ends = await retry_until_taken(read_ends, pause=PAUSE, event="delivery_interrupted")
-    while gateway.index.position.office < ends.office or gateway.index.position.memory < ends.memory:
-        await gateway.index.wait_for_change()
 
 
 UNSET = ActionError(

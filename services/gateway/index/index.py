@@ -19,7 +19,6 @@ from services.gateway.index.rows import (
     goal_record,
     make_row,
     read_letter,
-    spending_record,
     words_of,
 )
 from services.gateway.index.store import Filter, Store
@@ -185,17 +184,13 @@ class LogIndex:
                 log.warning("index_interrupted", reason=str(error))
                 await asyncio.sleep(RETRY)
             except sqlite3.Error as error:
-                self._note_problem(error)
+                if not self.problem:
+                    log.error("index_unwritable", reason=str(error), path=str(self.store.path))
+                self.problem = str(error)
+                if type(error) is sqlite3.DatabaseError:  # damaged; the others have classes of their own
+                    self._renew()
+                self._wake()
                 await asyncio.sleep(RETRY)
-
-    def _note_problem(self, error: sqlite3.Error) -> None:
-        """Say why nothing is indexed; a file that is damaged is rebuilt, for the log has all it held."""
-        if not self.problem:
-            log.error("index_unwritable", reason=str(error), path=str(self.store.path))
-        self.problem = str(error)
-        if type(error) is sqlite3.DatabaseError:  # the others have classes of their own
-            self._renew()
-        self._wake()
 
     def _note_cut(self, cut: Cut) -> None:
         """Put on record what a stream lost, then index what it has."""
@@ -217,26 +212,30 @@ class LogIndex:
 
     async def _catch_up(self) -> None:
         """Read what the streams hold beyond the position, up to their present ends, by time."""
-        ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
-        for stream, end in zip(STREAMS, ends, strict=True):
-            await self._compare_end(stream, end)
+        ends = await self._read_ends()
+        for stream in STREAMS:
+            await self._compare_end(stream, ends.of(stream))
         self._archives = await read_archives(self._bus)
         await self._look_for_bundles()
-        self.behind = sum(max(0, end - self._position.of(s)) for s, end in zip(STREAMS, ends, strict=True))
+        self.behind = sum(max(0, ends.of(each) - self._position.of(each)) for each in STREAMS)
         async with AsyncExitStack() as stack:
             sources = []
-            for stream, end in zip(STREAMS, ends, strict=True):
-                if (start := self._position.of(stream) + 1) <= end:
+            for stream in STREAMS:
+                start, end = self._position.of(stream) + 1, ends.of(stream)
+                if start <= end:
                     pages = read_log(self._bus, stream, start, end, archives=self._archives)
                     sources.append(_Messages(await stack.enter_async_context(aclosing(pages))))
             while page := await _merge(sources):
                 self._take(page)
                 self.behind = max(0, self.behind - len(page))
                 await asyncio.sleep(0)
-        self._position = self._position.joined(Position(*ends))  # the last messages may have been removed
+        self._position = self._position.joined(ends)  # the last messages may have been removed
         self.behind = 0
         self.problem = ""
         self._wake()
+
+    async def _read_ends(self) -> Position:
+        return Position(*[await last_sequence(self._bus, stream) for stream in STREAMS])
 
     async def _compare_end(self, stream: str, end: int) -> None:
         """Raise _CutOff if a stream, of which ``end`` is the last message, lost some that are indexed.
@@ -291,7 +290,7 @@ class LogIndex:
                 async with asyncio.timeout(SILENCE):
                     await self._heard.wait()
             except TimeoutError:
-                if await self._is_behind():
+                if await self._read_ends() != self._position:
                     return
                 continue
             await asyncio.sleep(INTERVAL)
@@ -322,10 +321,6 @@ class LogIndex:
         self._take(following)
         return False
 
-    async def _is_behind(self) -> bool:
-        ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
-        return Position(*ends) != self._position
-
     def _take(self, messages: Sequence[Stored]) -> None:
         """Index messages and pass them on: all, or with an error none."""
         rows, recent, position = [], [], self._position
@@ -335,9 +330,8 @@ class LogIndex:
             position = position.after(stored)
             stored = restored(stored)
             row, record = make_row(stored, position), goal_record(stored)
-            words, spent = words_of(stored, row), spending_record(stored)
-            letter, piece = read_letter(stored), make_piece(stored)
-            rows.append(Indexed(row, words, record, spent, letter, piece, facts_of(stored)))
+            words, letter, piece = words_of(stored, row), read_letter(stored), make_piece(stored)
+            rows.append(Indexed(row, words, record, letter, piece, facts_of(stored)))
             recent.append((position, row, record))
         if rows:
             self.store.add(rows)
@@ -378,7 +372,7 @@ class LogIndex:
 
     async def wait_until_complete(self) -> None:
         """Return when all is indexed that the log holds now; raises BusUnavailable after COMPLETE_WAIT."""
-        ends = Position(*[await last_sequence(self._bus, stream) for stream in STREAMS])
+        ends = await self._read_ends()
         try:
             async with asyncio.timeout(COMPLETE_WAIT):
                 while self._position.joined(ends) != self._position:

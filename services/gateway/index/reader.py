@@ -2,14 +2,14 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from services.gateway.index.rows import Position
-from services.gateway.index.store import Filter, Store, open_reading
+from services.gateway.index.store import Filter, Store
 from services.gateway.problems import Failure
 from shared.queries.pieces import Piece
 from shared.views.timeline import MessageRow
@@ -20,40 +20,12 @@ LONGEST = 5.0
 T = TypeVar("T")
 
 
-class Tables(Protocol):
-    """What answers questions to the tables of the index."""
-
-    @property
-    def count(self) -> int:
-        """How many messages are indexed."""
-
-    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that answer a question."""
-
-
-class Reader:
-    """A connection of its own to the database of a Store, which reads and never writes."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    @property
-    def count(self) -> int:
-        """How many messages are indexed."""
-        (number,) = self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
-        return int(number)
-
-    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that answer a question."""
-        return self._db.execute(sql, list(values)).fetchall()
-
-
-async def ask(store: Store, question: Callable[[Tables], T]) -> T:
+async def ask(store: Store, question: Callable[[Store], T]) -> T:
     """What ``question`` makes of the tables as they are now."""
 
     def answer() -> T:
-        with closing(open_reading(store.path)) as db:
-            return question(Reader(db))
+        with closing(Store(store.path, read_only=True)) as own:
+            return question(own)
 
     return await asyncio.to_thread(answer)
 

@@ -1,7 +1,7 @@
 """A stored message as a row of the index."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -9,7 +9,6 @@ from services.gateway.index.facts import Change
 from shared import subjects
 from shared.bus import Stored
 from shared.contracts import TOKEN, StateChanged
-from shared.contracts.cognition import spending_of
 from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
 from shared.views.timeline import MessageRow
@@ -126,24 +125,14 @@ def make_row(stored: Stored, position: Position) -> MessageRow:
     )
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """The model usage of a task that has ended; ``cost`` in US dollars."""
-
-    task_id: str
-    goal_id: str
-    tokens: int
-    cost: float
-
-
 class Indexed(NamedTuple):
-    """A message for the index, with the text that is searched, and what it says of a goal, of spending, to
-    or from the front desk, of the course of a goal or task, and for figures.
+    """A message for the index, with the text that is searched, and what it says of a goal, to or from
+    the front desk, of the course of a goal or task, and for figures.
     """
 
     row: MessageRow
     words: str = ""
     goal: StateChanged | None = None
-    spent: Spent | None = None
     letter: Letter | None = None
     piece: Piece | None = None
     facts: Sequence[Change] = ()
@@ -177,28 +166,6 @@ def words_of(stored: Stored, row: MessageRow) -> str:
         found = ()
     ids = (row.goal_id, row.task_id)
     return " ".join(filter(None, (row.text, *ids, *found)))[:MAX_WORDS]
-
-
-class _Result(msgspec.Struct):
-    goal_id: str = ""
-    metadata: dict[str, Any] = {}
-
-
-_read_result = msgspec.json.Decoder(_Result)
-
-
-def spending_record(stored: Stored) -> Spent | None:
-    """The model usage that the result of a goal's task has."""
-    if not (stored.subject.startswith("task.") and stored.subject.endswith(f".{subjects.ENDED}")):
-        return None
-    if b'"usage"' not in stored.data:
-        return None
-    try:
-        result = _read_result.decode(stored.data)
-    except UNREADABLE:
-        return None
-    tokens, cost = spending_of(result.metadata)
-    return Spent(task_id=stored.subject.split(".")[3], goal_id=result.goal_id, tokens=tokens, cost=cost)
 
 
 def goal_record(stored: Stored) -> StateChanged | None:

@@ -12,7 +12,6 @@ from shared.contracts import (
     ApprovalRequest,
     CommandJudged,
     CommandVerdict,
-    Experience,
     Goal,
     ResultOutcome,
     TaskStatus,
@@ -20,26 +19,13 @@ from shared.contracts import (
 from shared.errors import MailroomError
 from shared.memory import Memory, RecallMeasured
 from shared.views.metrics import (
-    RELEVANT,
     TARGET_SECONDS,
-    ContextHits,
-    DriftMetrics,
     Improvement,
     PolicyMetrics,
     Recall,
     Share,
     Velocity,
 )
-
-
-class Sample(NamedTuple):
-    """A task that ended; ``facts`` are the arguments of ``Experience.plus``."""
-
-    ended_at: str
-    agent: str
-    kind: str
-    task_id: str
-    facts: dict[str, Any]
 
 
 def compute_velocity(seconds: Iterable[float]) -> Velocity | None:
@@ -73,35 +59,10 @@ def best_score(context: object) -> float | None:
     return best if 0 < best <= 1.0001 else None
 
 
-def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
-    """The share of questions for which memory had something relevant; None without scores."""
-    if not scores:
-        return None
-    hits = sum(score > RELEVANT for score in scores)
-    mean = sum(scores) / len(scores)
-    return ContextHits(items=len(scores), hits=hits, rate=hits / len(scores), mean=round(mean, 4))
-
-
-def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
-    """The experience with each agent and kind of task, as the conductor records it too."""
-    found: dict[tuple[str, str], Experience] = {}
-    for sample in sorted(samples, key=lambda sample: sample[:4]):
-        key = (sample.agent, sample.kind)
-        before = found.get(key) or Experience(agent=sample.agent, kind=sample.kind)
-        found[key] = before.plus(sample.task_id, **sample.facts)
-    return tuple(found[key] for key in sorted(found))
-
-
-class Inspected(NamedTuple):
-    """An inspection: when, the violations of each rule, and the rules that were not checked."""
-
-    at: str
-    violations: list[int]
-    not_checked: tuple[str, ...] = ()
-
-
-def read_inspection(metadata: Mapping[str, Any], at: str) -> Inspected | None:
-    """The inspection in the metadata of a result, which may hold anything; None if there is none."""
+def read_inspection(metadata: Mapping[str, Any]) -> tuple[list[int], list[str]] | None:
+    """The violations of each rule of the inspection in a result's metadata, which may hold anything, and the
+    rules that it did not check; None if there is none.
+    """
     inspection = metadata.get("inspection")
     rules = (inspection.get("drift") if isinstance(inspection, dict) else None) or metadata.get("drift")
     if not isinstance(rules, list):
@@ -109,23 +70,7 @@ def read_inspection(metadata: Mapping[str, Any], at: str) -> Inspected | None:
     found = [rule for rule in rules if isinstance(rule, dict)]
     lists = [rule.get("violations") for rule in found]
     unchecked = [str(rule.get("rule", ""))[:200] for rule in found if rule.get("not_checked")]
-    return Inspected(at, [len(each) if isinstance(each, list) else 0 for each in lists], tuple(unchecked))
-
-
-def compute_drift(inspections: Sequence[Inspected]) -> DriftMetrics | None:
-    """The drift of inspections; None without any."""
-    if not inspections:
-        return None
-    ordered = sorted(inspections)
-    counts = [each.violations for each in ordered]
-    return DriftMetrics(
-        inspections=len(inspections),
-        rules=sum(map(len, counts)),
-        broken=sum(count > 0 for rules in counts for count in rules),
-        violations=sum(map(sum, counts)),
-        last_violations=sum(counts[-1]),
-        not_checked=ordered[-1].not_checked,
-    )
+    return [len(each) if isinstance(each, list) else 0 for each in lists], unchecked
 
 
 class JournalEntry(msgspec.Struct):

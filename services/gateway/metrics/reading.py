@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.index.reader import Tables
+from services.gateway.index.store import Store
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences
@@ -101,7 +101,7 @@ def limited(names: Iterable[str], most: int) -> dict[str, str]:
 # --- the index ----------------------------------------------------------------------------------
 
 
-def read_log(store: Tables) -> LogFigures:
+def read_log(store: Store) -> LogFigures:
     """The figures of all that is indexed."""
     return LogFigures(
         hops=[*_hops(store, "claim", "waited"), *_hops(store, "work", "worked")],
@@ -129,7 +129,7 @@ _WAITING = """
                     AND status NOT IN ('pending', 'in_progress', 'review')) GROUP BY agent"""
 
 
-def _hops(store: Tables, hop: str, column: str) -> list[Hop]:
+def _hops(store: Store, hop: str, column: str) -> list[Hop]:
     bounds = ", ".join(f"sum({column} <= {bound})" for bound in BUCKETS)
     found = store.query(
         f"SELECT agent, {bounds}, count(*), sum({column}) FROM tasks "  # noqa: S608  # names of our own
