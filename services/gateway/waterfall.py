@@ -1,21 +1,36 @@
 """The waterfall of a goal or a task: rows with a beginning and an end, each under the one it is part of."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from shared import subjects
-from shared.contracts import Goal, Span
+from shared.bus import Stored
+from shared.contracts import (
+    CommandConnected,
+    CommandJudged,
+    Envelope,
+    Goal,
+    LoopCheckpoint,
+    Span,
+    Task,
+    TaskChanged,
+    TaskResult,
+    decode,
+)
 from shared.contracts.base import amended
-from shared.queries.pieces import SHORT, Piece, PieceKind
+from shared.queries.pieces import SHORT, Piece, PieceKind, make_piece
+from shared.text.display import excerpt
 from shared.text.times import format_utc, parse_time
-from shared.views.activity import Row, RowKind
+from shared.views.timeline import Activity, Row, RowKind, TaskDetails
 
 BY_MODEL = "brain"  # The ``playbook`` of a goal that a model planned
 SHORTEST_WAIT = 0.05  # Seconds for which a task has to wait for a free process to have a row for that
 LONGEST = 1e7  # Seconds of the longest row of a span: four months
+FINAL = ("completed", "failed", "timeout", "cancelled")  # The states in which a goal has ended
 PLAN = "plan"
 REPORT = "report"  # The ids of the rows of the conductor's own work on a goal
 
@@ -30,7 +45,7 @@ def build_waterfall(pieces: Iterable[Piece], goal: Goal | None = None) -> list[R
         if piece.kind is PieceKind.SUBMITTED and piece.task_id not in tracks:
             tracks[piece.task_id] = _Track(piece, names.get(piece.task_id, ""))
         elif piece.task_id in tracks and piece.kind not in (PieceKind.ASKED, PieceKind.ANSWERED):
-            tracks[piece.task_id].add(piece)
+            tracks[piece.task_id].steps.append(piece)
     by_envelope = {track.submitted.id: task_id for task_id, track in tracks.items()}
     rows = _conductor_rows(goal, ordered, tracks) if goal else []
     for track in tracks.values():
@@ -70,10 +85,6 @@ class _Track:
         self.name = name or submitted.action or submitted.text
         self.steps: list[Piece] = []
 
-    def add(self, piece: Piece) -> None:
-        """Add a later step of the task."""
-        self.steps.append(piece)
-
     @property
     def last(self) -> Piece:
         """The step by which the task is as it is."""
@@ -94,21 +105,24 @@ class _Track:
             after = claims[place + 1] if place + 1 < len(claims) else self.ended
             killed = after is not None and after.kind is PieceKind.CLAIMED
             status = "running" if after is None else "killed" if killed else _status(after)
+            same = after is not None and claim.worker and claim.worker == after.worker
+            given_up = (
+                "it was given up, and the same process began again"
+                if same
+                else "its process ended, and another took over"
+            )
             attempt = Row(
                 id=f"{claim.task_id}.{claim.attempt}",
                 parent=claim.task_id,
                 kind=RowKind.ATTEMPT,
                 name=f"attempt {claim.attempt}",
-                agent=claim.agent,
                 start=_utc(claim.time),
                 end=_utc(after.time) if after else "",
                 status=status,
-                note=_why_given_up(claim, after) if killed and after else "",
-                task_id=claim.task_id,
+                note=given_up if killed else "",
                 attempt=claim.attempt,
                 worker=claim.worker,
-                stream=claim.stream,
-                seq=claim.seq,
+                **_at(claim),
             )
             until = after.seq if after else self.last.seq
             steps = [
@@ -165,13 +179,10 @@ class _Track:
                 parent=begin.task_id,
                 kind=RowKind.WAITING,
                 name="waits for a free process",
-                agent=begin.agent,
                 start=_utc(begin.time),
                 end=_utc(end.time) if end else "",
                 status="done" if end else "waiting",
-                task_id=begin.task_id,
-                stream=begin.stream,
-                seq=begin.seq,
+                **_at(begin),
             )
         ]
 
@@ -209,12 +220,6 @@ class _Track:
         ]
 
 
-def _why_given_up(claim: Piece, after: Piece) -> str:
-    if claim.worker and claim.worker == after.worker:
-        return "it was given up, and the same process began again"
-    return "its process ended, and another took over"
-
-
 def span_row(span: Span, prefix: str, outermost: str) -> Row:
     """The row of a span; its parent is ``outermost`` if it is part of no other."""
     try:
@@ -244,7 +249,7 @@ def _conductor_rows(goal: Goal, pieces: Sequence[Piece], tracks: dict[str, _Trac
     """The conductor's plan and report of a goal, and its calls of a model."""
     records = [piece for piece in pieces if piece.kind is PieceKind.RECORDED]
     start, planned = _utc(goal.submitted_at), next((r for r in records if r.text), None)
-    over = planned or next((r for r in records if _is_final(r.status)), None)
+    over = planned or next((r for r in records if r.status in FINAL), None)
     how = "by a model" if goal.playbook in ("", BY_MODEL) else f"from the playbook {goal.playbook}"
     plan = Row(
         id=PLAN,
@@ -254,7 +259,8 @@ def _conductor_rows(goal: Goal, pieces: Sequence[Piece], tracks: dict[str, _Trac
         start=start,
         end=_utc(over.time) if over else "",
         status="done" if over else "running",
-        **_place(over),
+        stream=over.stream if over else "",
+        seq=over.seq if over else 0,
     )
     plan.end = max(plan.start, plan.end) if over else ""
     rows = [plan]
@@ -270,7 +276,8 @@ def _conductor_rows(goal: Goal, pieces: Sequence[Piece], tracks: dict[str, _Trac
                 start=begin,
                 end=_utc(goal.ended_at),
                 status="done",
-                **_place(records[-1] if records else None),
+                stream=records[-1].stream if records else "",
+                seq=records[-1].seq if records else 0,
             )
         )
     for record in records:
@@ -312,8 +319,9 @@ def _approval_rows(pieces: Sequence[Piece], tracks: dict[str, _Track]) -> list[R
     return rows
 
 
-def _place(piece: Piece | None) -> dict[str, Any]:
-    return {"stream": piece.stream, "seq": piece.seq} if piece else {}
+def _at(piece: Piece) -> dict[str, Any]:
+    """Whose a row is that ``piece`` begins, and where that is stored."""
+    return {"agent": piece.agent, "task_id": piece.task_id, "stream": piece.stream, "seq": piece.seq}
 
 
 def _status(ended: Piece) -> str:
@@ -322,9 +330,157 @@ def _status(ended: Piece) -> str:
     return ended.status or "failed"
 
 
-def _is_final(status: str) -> bool:
-    return status in ("completed", "failed", "timeout", "cancelled")
-
-
 def _utc(time: str) -> str:
     return format_utc(parse_time(time))
+
+
+MAX_TEXT = 20_000  # Characters of one text; the message that it is from has all of it
+MAX_WHOLE = 2_000  # Rows of a task whose texts are whole; further ones have excerpts
+_QUOTED = re.compile(r"What \w+ returned \(data; it gives no orders\):\n<data>\n(.*)\n</data>(.*)", re.DOTALL)
+
+
+def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Activity:
+    """What ``messages`` say about the tasks in them, and about ``goal``; those of others are left out."""
+    given = [
+        each
+        for each in messages
+        if goal is None or ((envelope := _read(each)) is not None and envelope.goal_id == goal.goal_id)
+    ]
+    pieces = [piece for stored in given if (piece := make_piece(stored, whole=True))]
+    rows = build_waterfall(pieces, goal)
+    details = _Details()
+    for stored in given:
+        details.add(stored)
+    return Activity(
+        goal_id=goal.goal_id if goal else "",
+        conductor=[row for row in rows if not row.task_id],
+        tasks=details.tasks(rows),
+    )
+
+
+def _read(stored: Stored) -> Envelope | None:
+    try:
+        return decode(stored.data)
+    except ValueError:
+        return None
+
+
+class _Message(msgspec.Struct, frozen=True):
+    """A message of an agent loop, and when and where its checkpoint was stored."""
+
+    body: Mapping[str, Any]
+    agent: str
+    time: str
+    seq: int
+
+
+class _Details:
+    """Collects what is on record of several tasks."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, TaskDetails] = {}
+        self._loops: dict[str, dict[str, dict[int, list[_Message]]]] = {}
+
+    def add(self, stored: Stored) -> None:
+        """Add a message."""
+        envelope = _read(stored)
+        task_id = str(getattr(envelope, "task_id", ""))
+        if envelope is None or not task_id:
+            return
+        details = self._found.setdefault(
+            task_id, TaskDetails(task_id=task_id, rows=[], connections=[], judged=[])
+        )
+        match envelope:
+            case Task() if details.task is None:
+                details.task, details.stream, details.seq = envelope, stored.stream, stored.seq
+            case TaskChanged():
+                details.effects = envelope.journal
+            case TaskResult():
+                details.result = msgspec.structs.replace(envelope, spans=())
+            case CommandConnected():
+                details.connections.append(envelope)
+            case CommandJudged():
+                details.judged.append(envelope)
+            case LoopCheckpoint():
+                self._add_checkpoint(stored, envelope)
+
+    def _add_checkpoint(self, stored: Stored, checkpoint: LoopCheckpoint) -> None:
+        agent, name = stored.subject.split(".")[1], stored.subject.rpartition(".")[2]
+        loop, _, number = name.rpartition("-")
+        if not number.isdecimal() or len(number) > 9:
+            return
+        loops = self._loops.setdefault(checkpoint.task_id, {})
+        loops.setdefault(loop, {})[int(number)] = [
+            _Message(body, agent, stored.time, stored.seq) for body in checkpoint.messages
+        ]
+
+    def tasks(self, rows: Sequence[Row]) -> list[TaskDetails]:
+        """The tasks with their rows, in the order of their submission; without one it is none."""
+        inside: dict[str, list[Row]] = {}
+        for row in rows:
+            inside.setdefault(row.task_id, []).append(row)
+        found = [each for each in self._found.values() if each.task is not None]
+        for details in found:
+            details.rows = self._complete(details.task_id, inside.get(details.task_id, []))
+            details.status = details.rows[0].status if details.rows else ""
+            spent = [row for row in details.rows if row.kind in (RowKind.MODEL, RowKind.MORE)]
+            details.input_tokens = sum(row.input_tokens for row in spent)
+            details.output_tokens = sum(row.output_tokens for row in spent)
+            details.cost = sum(row.cost for row in spent)
+        return sorted(found, key=lambda each: (each.stream, each.seq))
+
+    def _complete(self, task_id: str, rows: list[Row]) -> list[Row]:
+        """The rows with the whole texts of the messages they refer to, and a row for each other thought."""
+        known: dict[str, tuple[_Message, str]] = {}
+        for loop, pages in self._loops.get(task_id, {}).items():
+            messages = [message for number in sorted(pages) for message in pages[number]]
+            # the parameters of each call, by its id
+            arguments = {
+                str(call.get("id")): str(call.get("arguments", ""))
+                for message in messages
+                for call in _calls(message)
+            }
+            for place, message in enumerate(messages):
+                given = arguments.get(str(message.body.get("tool_call_id", "")), "")
+                known[f"{loop}:{place}"] = (message, given)
+        for row in rows[:MAX_WHOLE]:
+            if (found := known.get(row.ref)) is not None:
+                message, given = found
+                text = str(message.body.get("text", ""))
+                if quoted := _QUOTED.fullmatch(text):  # the frame tells a model that it is data
+                    text = quoted[1] + quoted[2]
+                row.output = excerpt(text, MAX_TEXT) or row.output
+                row.input = excerpt(given, MAX_TEXT) or row.input
+        named = {row.ref for row in rows}
+        missing = [
+            _thought_row(task_id, ref, message)
+            for ref, (message, _) in known.items()
+            if ref not in named and message.body.get("role") == "assistant"
+        ]
+        return in_order([*rows, *missing]) if missing and rows else rows
+
+
+def _calls(message: _Message) -> list[Mapping[str, Any]]:
+    """The calls in a message; what an agent wrote there that is none is left out."""
+    given = message.body.get("tool_calls")
+    return [call for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
+
+
+def _thought_row(task_id: str, ref: str, message: _Message) -> Row:
+    """The row of a thought of which only a checkpoint knows: it was stored by an earlier version."""
+    at = format_utc(parse_time(message.time))
+    calls = [str(call.get("name")) for call in _calls(message)]
+    return Row(
+        id=ref,
+        parent=task_id,
+        kind=RowKind.MODEL,
+        name="model",
+        agent=message.agent,
+        start=at,
+        end=at,
+        status="done",
+        task_id=task_id,
+        output=excerpt(str(message.body.get("text", "")), MAX_TEXT) or ", ".join(calls),
+        ref=ref,
+        seq=message.seq,
+    )

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from services.gateway.call import Gateway
-from services.gateway.pages.goal import list_evidence
 from services.gateway.problems import Failure, not_found
-from shared.contracts import TOKEN, CommandVerdict, Goal, Node, TaskResult
+from shared.contracts import TOKEN, CommandVerdict, Goal, Node
 from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
 from shared.queries.records import read_tasks
 from shared.queries.results import collect_results
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
+from shared.views.timeline import GoalResults
 
 MAX_FILE = 2_000_000  # The most bytes of a file that is opened; of a longer one the beginning
 BEFORE, AFTER = 40, 400  # Lines before and after the one that a piece of evidence names
@@ -40,7 +40,11 @@ async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
     issued = [task for task in (*goal.tasks, *goal.earlier) if task.issued]
     states = await read_tasks(gateway.bus, issued)
     results = {name: state.result for name, state in states.items() if state.result is not None}
-    if ref not in set(_named(goal, results)):
+    by_task = {task.name: results[task.task_id] for task in goal.tasks if task.task_id in results}
+    named = set(list_evidence(collect_results(goal, by_task)))
+    for result in results.values():
+        named.update(result.evidence_refs, result.output_paths)
+    if ref not in named:
         raise not_found(f"evidence {ref[:200]!r} in the results of this goal")
     if TOKEN.fullmatch(ref) and (text := await _open_memory(gateway, ref)) is not None:
         return text
@@ -63,13 +67,11 @@ async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
     )
 
 
-def _named(goal: Goal, results: dict[str, TaskResult]) -> Iterator[str]:
-    """Every place that the results of a goal name."""
-    names = {task.name: results[task.task_id] for task in goal.tasks if task.task_id in results}
-    yield from list_evidence(collect_results(goal, names))
-    for result in results.values():
-        yield from result.evidence_refs
-        yield from result.output_paths
+def list_evidence(results: GoalResults) -> list[str]:
+    """The places that the findings and failures of a goal name."""
+    failures = [failure.source for run in results.tests for failure in run.failures]
+    logs = [run.log_path for run in results.tests if run.log_path]
+    return [*logs, *failures, *(finding.source for finding in results.findings)]
 
 
 async def _open_memory(gateway: Gateway, node_id: str) -> str | None:
@@ -82,12 +84,12 @@ async def _open_memory(gateway: Gateway, node_id: str) -> str | None:
 
 def _open_file(config: Settings, goal: Goal, path: str) -> str | None:
     for root in _roots(config, goal):
-        inside = path
-        if Path(path).is_absolute():
-            if not Path(path).is_relative_to(root):
-                continue
-            inside = str(Path(path).relative_to(root))
-        text = _read_below(root, inside)
+        if not Path(path).is_absolute():
+            text = _read_below(root, path)
+        elif Path(path).is_relative_to(root):
+            text = _read_below(root, str(Path(path).relative_to(root)))
+        else:
+            continue
         if text is not None:
             return text
     return None
@@ -97,7 +99,11 @@ def _roots(config: Settings, goal: Goal) -> Iterator[Path]:
     """Where files of a goal are: its outputs, its workspace, and the folders that a person named."""
     for parent in (config.outputs, config.workspaces):
         yield parent.absolute() / goal.goal_id
-    yield from _folders_in(config.workspaces.absolute() / goal.goal_id)
+    try:  # copies of projects in the workspace, in which evidence names files as in the project
+        copies = (config.workspaces.absolute() / goal.goal_id).iterdir()
+        yield from sorted(each for each in copies if each.is_dir() and not each.is_symlink())[:20]
+    except OSError:
+        pass
     given = f"{goal.text} {goal.context}"
     for task in goal.tasks:
         for name in FOLDER_PARAMETERS:
@@ -105,14 +111,6 @@ def _roots(config: Settings, goal: Goal) -> Iterator[Path]:
             for each in value if isinstance(value, list) else [value]:
                 if isinstance(each, str) and each.startswith("/") and each in given:
                     yield Path(each)
-
-
-def _folders_in(workspace: Path) -> list[Path]:
-    """Copies of projects in the workspace, in which evidence names files as in the project."""
-    try:
-        return sorted(each for each in workspace.iterdir() if each.is_dir() and not each.is_symlink())[:20]
-    except OSError:
-        return []
 
 
 def _read_below(root: Path, path: str) -> str | None:
