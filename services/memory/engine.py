@@ -160,6 +160,14 @@ class MemoryEngine:
         """Record a text under a name; durable when this returns."""
         await self.ask_commits(lambda commits: commits.write_note(name, value))
 
+    def mark_answered(self, version: int) -> None:
+        """Note that all up to a version is answered."""
+        self._store.commits.mark_answered(version)
+
+    def answered(self) -> int:
+        """The version up to which all was answered, as it was noted last; 0 if that is not known."""
+        return self._store.commits.answered()
+
     async def record_briefing(self, agent: str, version: int, moment: float) -> None:
         """Record when a briefing was made, so that it can be reproduced."""
         await self.ask_commits(lambda commits: commits.record_briefing(agent, version, moment))
@@ -345,7 +353,12 @@ class MemoryEngine:
 
     async def reindex(self) -> None:
         """Compact the tables, and rebuild from them all that search needs."""
-        await self._run_in_writer(self._reindex)
+
+        def reindex() -> None:
+            self._store.compact()
+            self._use(self._store, load_view(self._store))
+
+        await self._run_in_writer(reindex)
 
     def stats(self) -> dict[str, Any]:
         """Counts: version, nodes and edges there are, nodes by kind, and what was done since the start."""
@@ -457,10 +470,6 @@ class MemoryEngine:
             release_ram()
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
-
-    def _reindex(self) -> None:
-        self._store.compact()
-        self._use(self._store, load_view(self._store))
 
     def _adopt(self, rebuilt: "Rebuild") -> None:
         from services.memory.storage.disk import replace

@@ -159,7 +159,7 @@ class World:
         """Apply a write as one commit; raises ValueError with its error."""
         graph = self.view.graph
         known = KnownState(node=self.view.node, edge=graph.edge, edges_of=graph.edges_of)
-        entry = LoggedWrite(version=self.view.version + 1, stored_at=at, write=write)
+        entry = LoggedWrite(seq=self.view.version + 1, stored_at=at, write=write)
         change, (error,) = fold([entry], known, self._dimensions)
         if error:
             raise ValueError(error)
@@ -231,7 +231,7 @@ def make_tables(stated: Sequence[Stated], edges: Sequence[Edge] = (), version: i
         access={},
         vector_ids=list(known),
         vectors=np.array(list(known.values()), np.float32).reshape(-1, DIMENSIONS),
-        version=version,
+        seq=version,
     )
 
 
@@ -326,7 +326,7 @@ class StoredMemory:
         start = self.store.version + 1
         entries = [
             LoggedWrite(
-                version=version,
+                seq=version,
                 stored_at=STORED_AT + version,
                 write=msgspec.structs.replace(write, sender=write.sender or "user"),
             )

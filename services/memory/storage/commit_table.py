@@ -1,10 +1,11 @@
 """The commit table, in SQLite: which writes were applied, and up to where the tables have them."""
 
+import contextlib
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ KEPT_WRITES = 1_000_000
 """So many writes are recognised when they are delivered again; the bus redelivers within minutes."""
 
 KEPT_BRIEFINGS = 10_000  # So many briefings can be reproduced with the moment at which they were made
+
+ANSWERED = "answered"  # The file beside it with the version of the last write that was answered
 
 _LAST = 2**63 - 1  # The largest number that SQLite holds
 
@@ -190,6 +193,25 @@ class CommitTable:
         rows = self._read(query, agent, version)
         return float(rows[0][0]) if rows else None
 
+    def mark_answered(self, version: int) -> None:
+        """Note beside the file that all up to a version is answered; a power cut may take back what is noted.
+
+        Not flushed, since it is noted with every batch; what cannot be noted is left out.
+        """
+        with contextlib.suppress(OSError):
+            file = os.open(self._path.with_name(ANSWERED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(file, f"{version:019}".encode(), 0)
+            finally:
+                os.close(file)
+
+    def answered(self) -> int:
+        """The version up to which all was answered, as it was noted last; 0 if that is not known."""
+        try:
+            return int(self._path.with_name(ANSWERED).read_bytes())
+        except (OSError, ValueError):
+            return 0
+
     def trim(self) -> None:
         """Forget all but the last KEPT_WRITES writes."""
         with self._transaction():
@@ -200,7 +222,7 @@ class CommitTable:
         with self._lock:
             self._database.close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._lock, self._database:
             self._database.execute("begin immediate")

@@ -6,13 +6,13 @@ from functools import partial
 
 from services.memory.engine import MemoryEngine
 from services.memory.writes.change import LoggedWrite
-from services.memory.writes.write_log import LogEntry, WriteLog
+from services.memory.writes.write_log import WriteLog
 from services.memory.writes.writer import MAX_EVENT_IDS
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_record, retry_until_taken
-from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten
+from shared.contracts import GraphVersion, MemoryRefused, MemoryWritten
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError
 from shared.log import logger
@@ -144,44 +144,30 @@ class Batcher:
         self._unrecorded: list[tuple[MemoryRefused, str]] = []
         """Refusals and the traces of the writes."""
 
-    async def store(
-        self, batch: list[LogEntry], base: int, *, replayed: bool = False, judged: int = 0
-    ) -> None:
-        """Store writes in their order as one change; ``base`` is the graph version before the log's first.
-
-        Those up to version ``judged`` were answered before a crash.
+    async def store(self, batch: list[LoggedWrite], *, replayed: bool = False) -> None:
+        """Store writes in their order as one change.
 
         A write that fails for an unforeseen reason is refused by itself.
         """
-        entries = [
-            LoggedWrite(
-                version=base + logged.seq,
-                stored_at=logged.stored_at,
-                write=logged.content,
-                judged=base + logged.seq <= judged,
-            )
-            for logged in batch
-            if isinstance(logged.content, MemoryWrite)
-        ]
-        if not entries:
-            return
         while True:
             try:
-                written = await self._engine.write(entries)
+                written = await self._engine.write(batch)
                 break
             except Exception as error:
-                if isinstance(error, ActionError) and entries[-1].judged:
+                if isinstance(error, ActionError) and batch[-1].judged:
                     await asyncio.sleep(PAUSE)  # the disk is full: what was answered is not to be refused now
                     continue
                 if len(batch) == 1:
                     await self._refuse(batch[0], error)
                     return
                 for logged in batch:
-                    await self.store([logged], base, replayed=replayed, judged=judged)
+                    await self.store([logged], replayed=replayed)
                 return
-        traces = {logged.content.id: logged.traceparent for logged in batch}
+        traces = {logged.write.id: logged.traceparent for logged in batch}
         self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
         await self.record_refusals()
+        if not self._unrecorded:
+            self._engine.mark_answered(batch[-1].version)
         for logged, answer in zip(batch, written.answers, strict=True):
             self._answers.settle(logged.seq, answer)
         if written.event is not None:
@@ -197,12 +183,12 @@ class Batcher:
                 return
             self._unrecorded.pop(0)
 
-    async def _refuse(self, logged: LogEntry, error: Exception) -> None:
+    async def _refuse(self, logged: LoggedWrite, error: Exception) -> None:
         log.error("write_failed", seq=logged.seq, exc_info=error)
         reason = f"Memory failed to store it ({type(error).__name__}: {error})"
-        self._unrecorded.append((MemoryRefused(cause=logged.content.id, error=reason), logged.traceparent))
+        self._unrecorded.append((MemoryRefused(cause=logged.write.id, error=reason), logged.traceparent))
         await self.record_refusals()
-        self._answers.settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))
+        self._answers.settle(logged.seq, MemoryWritten(cause=logged.write.id, error=reason))
 
 
 def _join(events: list[tuple[GraphVersion, bool]]) -> list[tuple[GraphVersion, bool]]:
@@ -219,19 +205,3 @@ def _join(events: list[tuple[GraphVersion, bool]]) -> list[tuple[GraphVersion, b
             )
         joined.append((event, replayed))
     return joined
-
-
-def fill(waiting: list[LogEntry]) -> list[LogEntry]:
-    """As many of these, from the first on, as make a full batch: at least one."""
-    rows = 0
-    for count, logged in enumerate(waiting, 1):
-        rows += count_rows(logged)
-        if rows >= MAX_ROWS:
-            return waiting[:count]
-    return waiting
-
-
-def count_rows(logged: LogEntry) -> int:
-    """The nodes and edges of a write."""
-    content = logged.content
-    return len(content.nodes) + len(content.edges) if isinstance(content, MemoryWrite) else 0

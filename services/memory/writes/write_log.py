@@ -2,12 +2,13 @@
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
 import msgspec
 
+from services.memory.writes.change import LoggedWrite
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
@@ -26,18 +27,8 @@ READ_TIMEOUT = 30.0  # Seconds between two messages after which reading the log 
 CLOCK_GRAIN = 0.001  # Seconds that one and the same time may differ by, for having been a float
 
 
-class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970).
-
-    ``traceparent`` is its trace, which is known of what was delivered; ``left`` says that the message was
-    erased, and this is left of it.
-    """
-
-    seq: int
-    stored_at: float
-    content: MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
-    traceparent: str = ""
-    left: bool = False
+Entry = MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
+"""What a message of the log holds: writes, and what the daemon records beside them."""
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,53 +82,52 @@ class WriteLog:
         """What was recorded from ``start`` on; of several records of one place the last counts."""
         records = Records(refused=set(), erased={})
         own = subjects.memory_write(self._bus.name)
-        async for logged in self.read(start, await self.last(), own):
-            refused: MemoryRefused | MemoryErased | None = None
-            if isinstance(logged.content, MemoryErased):
-                records.erased[logged.content.seqs[0]] = logged.content
-                refused = logged.content.refused
-            elif isinstance(logged.content, MemoryRefused):
-                refused = logged.content
-            if refused is not None:
-                records.refused.add(refused.cause)
+        async for messages in self.read_raw(start, await self.last(), own):
+            for message in messages:
+                with contextlib.suppress(Reject):
+                    entry = read_entry(message.subject, message.data)
+                    refused = entry
+                    if isinstance(entry, MemoryErased):
+                        records.erased[entry.seqs[0]] = entry
+                        refused = entry.refused
+                    if isinstance(refused, MemoryRefused):
+                        records.refused.add(refused.cause)
         return records
 
     async def read(
         self,
         start: int,
         end: int,
-        subject: str = ">",
         applied: Container[int] = (),
         erased: Mapping[int, MemoryErased] = MappingProxyType({}),
-    ) -> AsyncIterator[LogEntry]:
-        """The messages from ``start`` to ``end``, both included; unreadable ones are skipped.
+    ) -> AsyncIterator[LoggedWrite]:
+        """The writes from ``start`` to ``end``, both included; unreadable ones are skipped.
 
         Their senders get a dead letter; see LogFollower.handle. ``applied`` are those that were read before
         and accepted; where a message was ``erased``, what is left of it is read in its place.
         """
         places = deque(sorted(seq for seq in erased if start <= seq <= end))
-        async for messages in self.read_raw(start, end, subject):
+        async for messages in self.read_raw(start, end):
             for message in messages:
                 while places and places[0] < message.seq:
-                    for left in _left_of(erased[places.popleft()]):
+                    if left := _left_of(erased[places.popleft()]):
                         yield left
                 if message.seq in erased:
                     continue
-                try:
-                    content = read_entry(message.subject, message.data, checked=message.seq in applied)
-                except Reject:
-                    continue
-                yield LogEntry(seq=message.seq, stored_at=seconds_of(message.time), content=content)
+                with contextlib.suppress(Reject):
+                    entry = read_entry(message.subject, message.data, checked=message.seq in applied)
+                    if isinstance(entry, MemoryWrite):
+                        yield LoggedWrite(seq=message.seq, stored_at=seconds_of(message.time), write=entry)
         for seq in places:
-            for left in _left_of(erased[seq]):
+            if left := _left_of(erased[seq]):
                 yield left
 
-    async def read_some(self, seqs: Sequence[int]) -> dict[int, LogEntry]:
-        """The messages at these sequences, the last first, until they have READ_BYTES together.
+    async def read_some(self, seqs: Sequence[int]) -> dict[int, MemoryWrite]:
+        """The writes at these sequences, the last first, until they have READ_BYTES together.
 
         What is unreadable or no longer there is left out.
         """
-        found: dict[int, LogEntry] = {}
+        found: dict[int, MemoryWrite] = {}
         size = 0
         for seq in sorted(seqs, reverse=True):
             request = {"seq": seq, "next_by_subj": ">", "batch": 1}
@@ -146,13 +136,12 @@ class WriteLog:
                 if size > READ_BYTES and found:
                     return found
                 with contextlib.suppress(Reject):
-                    content = read_entry(stored.subject, stored.data, checked=True)
-                    found[seq] = LogEntry(seq=seq, stored_at=seconds_of(stored.time), content=content)
+                    entry = read_entry(stored.subject, stored.data, checked=True)
+                    if isinstance(entry, MemoryWrite):
+                        found[seq] = entry
         return found
 
-    async def append(
-        self, entry: MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten, traceparent: str = ""
-    ) -> int:
+    async def append(self, entry: Entry, traceparent: str = "") -> int:
         """Write as the daemon itself, in the present trace or else this one; returns the sequence."""
         sealed = seal(subjects.memory_write(self._bus.name), entry)
         return await self._bus.append(sealed._replace(headers=headers_of(traceparent)))
@@ -181,15 +170,14 @@ class WriteLog:
         return self._bus.read(subjects.MEMORY, request, timeout=READ_TIMEOUT)
 
 
-def _left_of(erased: MemoryErased) -> Iterator[LogEntry]:
+def _left_of(erased: MemoryErased) -> LoggedWrite | None:
     """What is left to be applied where a message was erased, if anything."""
-    if content := erased.write or erased.refused:
-        yield LogEntry(seq=erased.seqs[0], stored_at=seconds_of(erased.time), content=content, left=True)
+    if erased.write is None:
+        return None
+    return LoggedWrite(seq=erased.seqs[0], stored_at=seconds_of(erased.time), write=erased.write, left=True)
 
 
-def read_entry(
-    subject: str, data: bytes, *, checked: bool = False
-) -> MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten:
+def read_entry(subject: str, data: bytes, *, checked: bool = False) -> Entry:
     """The content of a message of the log; raises Reject with the reason if it is not accepted.
 
     ``checked`` says that the write is not refused, since it was applied before.
