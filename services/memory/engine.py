@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from services.memory.allocator import release_ram
-from services.memory.loading import WORTH_SAVING, load_view, open_store, open_whole, release, save_view
-from services.memory.retrieval.precedence import WIDE, arrange
+from services.memory.loading import (
+    WORTH_SAVING,
+    load_view,
+    open_store,
+    open_whole,
+    release,
+    release_ram,
+    save_view,
+)
+from services.memory.retrieval.ranking import WIDE, arrange
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
@@ -37,7 +44,7 @@ from shared.settings import Settings
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
-    from services.memory.rebuild import Rebuild
+    from services.memory.loading import Rebuild
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
     from services.memory.storage.store import Store
@@ -87,7 +94,7 @@ class MemoryEngine:
         models: Path,
     ) -> None:
         from services.memory.classifier import Classifiers
-        from services.memory.retrieval.reading_models import Aligner, Reranker
+        from services.memory.retrieval.deep_search import Aligner, Reranker
 
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
@@ -342,7 +349,7 @@ class MemoryEngine:
 
         It knows the vectors of the texts that this one has. Raises StartError if it cannot be stored.
         """
-        from services.memory.rebuild import Rebuild
+        from services.memory.loading import Rebuild
 
         known = await self._run_in_writer(self._store.vectors_by_text)
         return await asyncio.to_thread(Rebuild, self._path, self._embedder, *known)
@@ -472,7 +479,7 @@ class MemoryEngine:
             log.warning("not_tidied", reason=str(error))
 
     def _adopt(self, rebuilt: "Rebuild") -> None:
-        from services.memory.storage.disk import replace
+        from services.memory.storage.commit_table import replace
 
         rebuilt.close()
         with self._stored:

@@ -13,7 +13,7 @@ import numpy as np
 from services.memory.linking.linker import CycleResult, link_cycle
 from services.memory.retrieval.view import View
 from services.memory.storage import tables
-from services.memory.storage.disk import Disk
+from services.memory.storage.commit_table import Disk
 from services.memory.storage.store import Store
 from services.memory.storage.tables import EDGES, NODES, Tables, Vectors
 from services.memory.writes.change import Change, EdgeTuple, KnownState, LoggedWrite, embedded_text
@@ -231,7 +231,7 @@ def make_tables(stated: Sequence[Stated], edges: Sequence[Edge] = (), version: i
         access={},
         vector_ids=list(known),
         vectors=np.array(list(known.values()), np.float32).reshape(-1, DIMENSIONS),
-        seq=version,
+        version=version,
     )
 
 

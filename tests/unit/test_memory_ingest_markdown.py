@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
-from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import candidate_ids, find_links, matches_path, name_id, path_id
 from services.memory.ingest.fields import (
+    find_day,
     find_leading_date,
     find_named_date,
     find_tags,

@@ -8,8 +8,14 @@ import msgspec
 from services.memory.forgetting import is_forgotten
 from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
-from services.memory.ingest.drafting import FileDrafts, NodeDraft
-from services.memory.ingest.identity import KNOWN_AS, SharedTexts, find_others, keep_ids
+from services.memory.ingest.drafting import (
+    KNOWN_AS,
+    FileDrafts,
+    NodeDraft,
+    SharedTexts,
+    find_others,
+    keep_ids,
+)
 from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
 from services.memory.writes.change import embedded_text

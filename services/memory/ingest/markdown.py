@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from services.memory.ingest import fields
-from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import find_links
+from services.memory.ingest.fields import find_day
 from services.memory.ingest.naming import clean_markup, is_day, is_general, make_piece
 from services.memory.ingest.passages import BULLET, FENCE, MAX_LEAD, MESSAGE, read_passages
 from services.memory.ingest.pieces import Document, Piece, join_title

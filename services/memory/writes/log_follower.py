@@ -30,7 +30,7 @@ from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
 if TYPE_CHECKING:
-    from services.memory.rebuild import Rebuild
+    from services.memory.loading import Rebuild
 
 BASE_NOTE = "base"  # The name under which the store has the graph version before the first message of the log
 
