@@ -261,12 +261,6 @@ class MemoryEngine:
         """The unit vectors of nodes, a row each; of zeros where there is none."""
         return await self.run_in_reader(self.view.vectors, [*ids])
 
-    async def find_known(self, ids: Sequence[str]) -> dict[str, Node]:
-        """See ``gate.find_known``."""
-        from services.memory.writes.gate import find_known
-
-        return await self.run_in_reader(find_known, self.view, [*ids])
-
     async def read(self, question: str, passages: Sequence[str]) -> list[float]:
         """How well each passage answers the question: the logits of the cross-encoder, -11 to 10.
 
@@ -305,18 +299,15 @@ class MemoryEngine:
 
         Between two steps others write and ask; what a crash interrupts is missing still, and done later.
         """
-        async with self._embedding:
-            await self._embed_missing()
-
-    async def _embed_missing(self) -> None:
         logged = False
-        while texts := await self._run_in_writer(self._take_missing):
-            if not logged:
-                log.info("embedding_begun", texts=self.unembedded, model=self._embedder.model_name)
-                logged = True
-            writer, embed = self._writer, self._embedder.embed
-            vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
-            await self._run_in_writer(partial(self._add_vectors, writer, texts, vectors))
+        async with self._embedding:
+            while texts := await self._run_in_writer(self._take_missing):
+                if not logged:
+                    log.info("embedding_begun", texts=self.unembedded, model=self._embedder.model_name)
+                    logged = True
+                writer, embed = self._writer, self._embedder.embed
+                vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
+                await self._run_in_writer(partial(self._add_vectors, writer, texts, vectors))
 
     async def keep_embedding(self) -> None:
         """Embed what is missing now, and what is written without its vector, until cancelled."""

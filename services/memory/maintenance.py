@@ -138,17 +138,14 @@ class RecallService:
         """
         async with self._lock:
             if self._course is None:
-                self._course = await self._read()
+                note = await self._engine.read_note(COURSE)
+                self._course = msgspec.json.decode(note or "[]", type=list[RecallMeasured])
             if self._engine.view.count() >= LEAST and time.monotonic() - self._measured_at >= FRESH:
                 today = await self._measure()
                 self._course = [*(each for each in self._course if each.day != today.day), today][-KEPT:]
                 await self._engine.write_note(COURSE, msgspec.json.encode(self._course).decode())
                 self._measured_at = time.monotonic()
             return self._course
-
-    async def _read(self) -> list[RecallMeasured]:
-        note = await self._engine.read_note(COURSE)
-        return msgspec.json.decode(note or "[]", type=list[RecallMeasured])
 
     async def _measure(self) -> RecallMeasured:
         facts = load_facts()

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 import msgspec
 
 from services.memory.ingest.client import MemoryClient
-from services.memory.ingest.fields import MAX_TAGS
 from services.memory.ingest.kinds import choose_kind, score_piece
 from services.memory.ingest.pieces import (
+    MAX_TAGS,
     SEPARATOR,
     Document,
     IngestError,
@@ -323,7 +323,7 @@ class SharedTexts:
             found |= await self._client.find([*self._met.keys() - found.keys()])
             joined = [_add(node, self._met[node.id]) for node in found.values() if _is_shared(node)]
             left = [
-                _remove(node, self._file)
+                _with_files(node, [other for other in find_others(node) if other != self._file])
                 for node in await self._client.list(tags=(SHARED,))
                 if self._file in find_others(node) and node.id not in self._met
             ]
@@ -357,10 +357,6 @@ def _add(node: Node, files: Sequence[str]) -> Node | None:
     new = [file for file in dict.fromkeys(files) if file not in (*others, node.metadata.get("file"))]
     joined = (*others, *new)[:MOST]
     return None if len(joined) <= len(others) else _with_files(node, joined)
-
-
-def _remove(node: Node, file: str) -> Node:
-    return _with_files(node, [other for other in find_others(node) if other != file])
 
 
 def _give(node: Node) -> Node:

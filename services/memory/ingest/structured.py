@@ -12,17 +12,22 @@ import msgspec
 import yaml
 
 from services.memory.ingest.chats import DATES, find_said
-from services.memory.ingest.fields import (
+from services.memory.ingest.kinds import find_headed_kind
+from services.memory.ingest.passages import first_words, split_text
+from services.memory.ingest.pieces import (
+    MAX_BODY,
+    IngestError,
+    Piece,
     clean_tags,
+    hash_text,
+    join_title,
     parse_agent_name,
     parse_created,
     parse_date,
     parse_importance,
+    parse_kind,
     parse_tags,
 )
-from services.memory.ingest.kinds import find_headed_kind
-from services.memory.ingest.passages import first_words, split_text
-from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, hash_text, join_title, parse_kind
 from shared.recurrence import Recurrence, describe_recurrence
 
 MAX_VALUES = 2_000_000  # The most values of one file: YAML's references make a small file a huge one

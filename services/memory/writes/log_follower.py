@@ -10,15 +10,16 @@ import msgspec
 
 from services.memory.engine import MemoryEngine
 from services.memory.forgetting import NOTE, REFUSED, Forgetting
-from services.memory.writes.batcher import (
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.write_log import (
     MAX_BATCH,
     MAX_ROWS,
     Announcer,
     AnswerRegistry,
     Batcher,
+    WriteLog,
+    read_entry,
 )
-from services.memory.writes.change import LoggedWrite
-from services.memory.writes.write_log import WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
@@ -155,12 +156,9 @@ class LogFollower:
         with contextlib.suppress(TimeoutError, BusError):
             async with asyncio.timeout(timeout):
                 target = await self._log.last()
-                while not self._is_handled(target):  # noqa: ASYNC110  # rare, and the position moves in four places
+                # Whether every message of the log up to ``target`` is stored, refused or no write
+                while not all(seq in self._passed for seq in range(self._position + 1, target + 1)):  # noqa: ASYNC110  # rare, and the position moves in four places
                     await asyncio.sleep(SETTLE_PAUSE)
-
-    def _is_handled(self, target: int) -> bool:
-        """Whether every message of the log up to ``target`` is stored, refused or no write."""
-        return all(seq in self._passed for seq in range(self._position + 1, target + 1))
 
     async def rebuild(self, *, force: bool = False) -> dict[str, object]:
         """Start to rebuild the store from the log; returns at once, ``status`` has the progress.
