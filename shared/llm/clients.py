@@ -12,7 +12,7 @@ from shared.llm.config import ModelConfig
 CONNECT = 10.0  # Seconds to connect: a host that drops packets must not use up the time of a call
 
 
-CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
+CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}  # by package
 NO_KEY = "none"  # The key for servers without keys, since the SDKs require one
 
 
@@ -22,14 +22,14 @@ async def open_client(config: ModelConfig, seconds: float) -> Any:
     One for each request: no connection outlives its event loop or becomes stale.
     """
     # Importing takes up to 2 s, during which the agent's presence must be renewed.
-    name = CLIENTS[config.kind]
-    sdk = await asyncio.to_thread(require_sdk, config.kind, name, "DefaultAsyncHttpxClient")
+    name = CLIENTS[config.package]
+    sdk = await asyncio.to_thread(require_sdk, config.package, name, "DefaultAsyncHttpxClient")
     from shared.llm.response_limit import bound
 
     return getattr(sdk, name)(
         api_key=config.key or NO_KEY,
         # Anthropic's SDK adds the version of the interface itself.
-        base_url=config.url if config.kind == "openai" else config.url.removesuffix("/v1"),
+        base_url=config.url if config.package == "openai" else config.url.removesuffix("/v1"),
         max_retries=0,
         timeout=sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
         http_client=sdk.DefaultAsyncHttpxClient(

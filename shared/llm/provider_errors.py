@@ -34,6 +34,10 @@ class TransientError(ModelUnavailable):
         self.delay = delay
 
 
+class Unusable(ModelError):
+    """A server refuses the key, or has no such model: another model may answer, this one does not."""
+
+
 class MalformedResponse(ValueError):
     """An answer that is not in the server's wire format, or incomplete."""
 
@@ -80,16 +84,16 @@ def _explain_status(error: Exception, status: int, config: ModelConfig) -> Model
     server, setting = f"The model server at {config.place}", f"MAILROOM_{config.setting.upper()}"
     text = _redact(_server_text(error), config)
     if status in (401, 403) and not config.key:
-        return ModelError(
+        return Unusable(
             f"{server} wants a key for {config.name}, and none is set: {text}",
-            f"Set {setting}_KEY; {config.kind.upper()}_API_KEY goes to its provider alone",
+            f"Set {setting}_KEY; {config.package.upper()}_API_KEY goes to its provider alone",
         )
     if status == 401:
-        return ModelError(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
+        return Unusable(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
     if status in (402, 403) or "insufficient_quota" in (text, getattr(error, "code", "")):
-        return ModelError(f"{server} refuses {config.name}: {text}", "Check the account of the key")
+        return Unusable(f"{server} refuses {config.name}: {text}", "Check the account of the key")
     if status == 404:
-        return ModelError(
+        return Unusable(
             f"{server} has no model {config.model!r}: {text}",
             f"Correct {setting} or {setting}_URL, or have the server fetch the model",
         )

@@ -19,6 +19,7 @@ from shared.contracts.base import amended
 from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
+from shared.llm.config import settings_of
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -34,7 +35,7 @@ from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.settings import Settings
-from shared.spans import span
+from shared.spans import OpenSpan, span
 from shared.tasks.context import current_task
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
@@ -195,6 +196,19 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
+def _task_id() -> str:
+    task = current_task.get()
+    return task.task.task_id if task else ""
+
+
+def _record(call: OpenSpan, thought: Thought) -> None:
+    call.name = thought.by or call.name
+    call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
+    call.input_tokens = thought.usage.input_tokens
+    call.output_tokens = thought.usage.output_tokens
+    call.cost = thought.usage.cost
+
+
 class RecordedModel:
     """A model whose calls are recorded as spans of the task being worked on."""
 
@@ -206,27 +220,23 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
+        options.setdefault("cache_key", _task_id())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
-            call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
-            call.input_tokens = thought.usage.input_tokens
-            call.output_tokens = thought.usage.output_tokens
-            call.cost = thought.usage.cost
+            _record(call, thought)
         return thought
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
+        options.setdefault("cache_key", _task_id())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Thought):
-                        call.output = piece.text
-                        call.input_tokens = piece.usage.input_tokens
-                        call.output_tokens = piece.usage.output_tokens
-                        call.cost = piece.usage.cost
+                        _record(call, piece)
                     yield piece
 
 
@@ -234,6 +244,7 @@ class ModelSession:
     """The two models of one agent."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus, memory: Memory) -> None:
+        settings = settings_of(settings, profile.name)
         self._profile = profile
         self._settings = settings
         self._bus = bus

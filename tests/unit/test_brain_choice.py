@@ -164,7 +164,7 @@ def test_neither_sdk_is_imported_for_making_a_brain():
 @pytest.mark.parametrize(("text", "price"), [("", (0, 0)), ("3/15", (3, 15)), (" 0.15 / 0.6 ", (0.15, 0.6))])
 def test_prices_are_dollars_for_a_million_tokens(text, price):
     assert read_price(text) == Price(input=price[0], output=price[1])
-    usage = read_price(text).usage(1_000_000, 500_000)
+    usage = read_price(text).count([], "", input_tokens=1_000_000, output_tokens=500_000)
     assert usage.cost == pytest.approx(price[0] + price[1] / 2)
 
 
