@@ -135,7 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The key for it; empty: at OpenAI and Anthropic themselves OPENAI_API_KEY or ANTHROPIC_API_KEY. It is
     printed nowhere."""
     brain_price: str = ""
-    """US dollars for a million tokens in and out, as ``3/15``; empty: what ``prices`` says, if anything."""
+    """US dollars for a million tokens in and out, as ``3/15``; empty: what ``prices`` or the table says."""
     prices: Prices = {}
     """Prices of models by their names, such as openai:gpt-5=1.25/10; without one only tokens are counted."""
     brain_fallback: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
+from shared.llm.prices import find_price
 from shared.llm.protocol import Price, read_price
 from shared.settings import Settings
 
@@ -190,20 +191,21 @@ def _choose(
     }
     priced = f"{variable}_PRICE" if price else "MAILROOM_PRICES"
     price = price or settings.prices.get(f"{kind}:{model}", "")
+    known = read_price(price, priced) if price else find_price(address, model)
     choice = ModelConfig(
         setting=setting,
         kind=kind,
         model=model,
         url=address,
         key=(key or keys.get(_host(address), "")).strip(),
-        price=read_price(price, priced),
+        price=known or Price(),
         timeout=settings.brain_timeout,
         effort=settings.brain_effort,
         temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
         answer=settings.brain_answer,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
-    if limit and not price:
+    if limit and known is None:
         raise ConfigError(
             f"MAILROOM_{limit} limits the cost of models, but {choice.name} has no price",
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
