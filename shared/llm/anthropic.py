@@ -70,8 +70,7 @@ class AnthropicProvider:
         yield conclude(self._config, question, text="".join(text), stop=stop, tokens=tokens, model=model)
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
-        prompt, messages = split_system(question.messages)
-        parts = [prompt] if prompt else []
+        parts, messages = split_system(question.messages)
         tools = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
             for tool in sorted(question.tools, key=lambda tool: tool.name)
@@ -87,8 +86,8 @@ class AnthropicProvider:
         # The server keeps what precedes a mark, and looks 20 blocks back from one: a turn may have more.
         marked = [tools[-1]] if tools else []
         if parts:
-            request["system"] = [{"type": "text", "text": "\n\n".join(parts)}]
-            marked += request["system"]
+            request["system"] = [{"type": "text", "text": part} for part in parts]
+            marked.append(request["system"][0])
         marked += [turn["content"][-1] for turn in turns[-3:] if turn["role"] == "user" and turn["content"]]
         for block in marked[:MARKS]:
             block["cache_control"] = {"type": "ephemeral"}

@@ -76,8 +76,7 @@ class OpenAIProvider:
                     raise
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
-        prompt, messages = split_system(question.messages)
-        parts = [prompt] if prompt else []
+        parts, messages = split_system(question.messages)
         request: dict[str, Any] = {"model": self._config.model}
         if question.tools and self._takes_tools:
             tools = [

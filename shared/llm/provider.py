@@ -102,11 +102,11 @@ _BEGUN = re.compile(rf"\A\s*<{_MARK}", re.IGNORECASE)
 _THOUGHT = re.compile(rf"\A\s*(?:<{_MARK})?(?:(?!<{_MARK}).)*?</{_MARK}\s*", re.DOTALL | re.IGNORECASE)
 
 
-def split_system(messages: Iterable[Message]) -> tuple[str, list[Message]]:
-    """All system messages as one prompt, and the other messages."""
+def split_system(messages: Iterable[Message]) -> tuple[list[str], list[Message]]:
+    """The texts of the system messages, and the other messages."""
     messages = list(messages)
     prompts = [message.text for message in messages if message.role == "system" and message.text.strip()]
-    return "\n\n".join(prompts), [message for message in messages if message.role != "system"]
+    return prompts, [message for message in messages if message.role != "system"]
 
 
 def arrange(messages: Sequence[Message]) -> list[Message]:

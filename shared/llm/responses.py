@@ -49,8 +49,7 @@ class ResponsesProvider:
         yield self._read(question, ended)
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
-        prompt, messages = split_system(question.messages)
-        parts = [prompt] if prompt else []
+        parts, messages = split_system(question.messages)
         request: dict[str, Any] = {
             "model": self._config.model,
             "store": False,

@@ -277,9 +277,8 @@ class ModelSession:
     async def conversation_limit(self, tools: Sequence[Tool], persona: str = "") -> int:
         """Characters of a conversation that fit beside the system prompt and ``tools``."""
         offered = sum(len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
-        return max(
-            MIN_CONVERSATION, self.context_characters - offered - len(await self.system_prompt(persona))
-        )
+        prompt = sum(len(message.text) for message in await self._system(persona))
+        return max(MIN_CONVERSATION, self.context_characters - offered - prompt)
 
     async def ask_model(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, persona: str = ""
@@ -289,8 +288,8 @@ class ModelSession:
         Raises ModelError: NoModel, ModelUnavailable, or BudgetSpent before the model is asked.
         """
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt(persona))
-        thought = await RecordedModel(self.model).complete([prompt, *messages], tools=tools)
+        prompt = await self._system(persona)
+        thought = await RecordedModel(self.model).complete([*prompt, *messages], tools=tools)
         await self._count(thought.usage)
         return thought
 
@@ -299,9 +298,9 @@ class ModelSession:
     ) -> Thought:
         """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt())
+        prompt = await self._system()
         thought = Thought(text="")
-        async with aclosing(RecordedModel(self.model).stream([prompt, *messages])) as pieces:
+        async with aclosing(RecordedModel(self.model).stream([*prompt, *messages])) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Thought):
                     thought = piece
@@ -311,15 +310,21 @@ class ModelSession:
         return thought
 
     async def ask_model_for(
-        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
+        self,
+        messages: Sequence[Message],
+        kind: type[T],
+        check: Callable[[T], str | None] | None = None,
+        *,
+        rules: str = "",
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
-        Raises ModelError as ``ask_model`` does, and if no answer passes.
+        ``rules`` are in the system prompt, before all that changes from one question to the next. Raises
+        ModelError as ``ask_model`` does, and if no answer passes.
         """
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt())
-        answer, _ = await self._ask(self.model, [prompt, *messages], kind, check)
+        prompt = await self._system(rules)
+        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check)
         return answer
 
     async def ask_small_model_for(
@@ -342,10 +347,9 @@ class ModelSession:
         finally:
             await self._count(functools.reduce(Usage.plus, spent, Usage()))
 
-    async def system_prompt(self, persona: str = "") -> str:
-        """The system prompt: who the agent is, its SOUL and briefing, and ``persona``."""
-        prompt = await self._prompt.text()
-        return f"{prompt}\n\n{persona}" if persona else prompt
+    async def _system(self, rules: str = "") -> list[Message]:
+        """The system prompt: the agent's SOUL and ``rules``, then the day and its briefing."""
+        return [Message(role="system", text=part) for part in await self._prompt.parts(rules) if part]
 
     async def follow_memory(self) -> None:
         """Have the prompt follow what memory announces, until the connection ends."""
