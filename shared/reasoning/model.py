@@ -364,7 +364,7 @@ class ModelSession:
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
         """What memory holds about ``text``, for a prompt, and its scores; see MemoryRecall.recall."""
-        return await self._recall.recall(text, limit)
+        return await self._recall.recall(text, limit, self._prompt.shown)
 
     async def quote_known(self, text: str) -> str:
         """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""

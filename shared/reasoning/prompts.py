@@ -212,6 +212,11 @@ class SystemPrompt:
         self._changes, self._read = 0, -1
         self._tasks: deque[str] = deque(maxlen=TASKS)
 
+    @property
+    def shown(self) -> set[str]:
+        """The ids of the nodes that the briefing in the prompt shows."""
+        return _shown(self._briefing)
+
     async def parts(self, rules: str = "") -> tuple[str, str]:
         """The prompt as of now, as ``compose_prompt`` has it; what is outdated is read again."""
         await asyncio.gather(self._read_soul(), self._read_briefing())
@@ -259,8 +264,11 @@ def touches(change: GraphVersion, agent: str, briefing: Briefing | None) -> bool
     """
     if not (change.kinds or change.agents or change.ids) or agent in change.agents:
         return True
-    shown = {node.id for section in briefing.sections for node in section.nodes} if briefing else set()
-    return not shown.isdisjoint(change.ids) or not UNBRIEFED.issuperset(change.kinds)
+    return not _shown(briefing).isdisjoint(change.ids) or not UNBRIEFED.issuperset(change.kinds)
+
+
+def _shown(briefing: Briefing | None) -> set[str]:
+    return {node.id for section in briefing.sections for node in section.nodes} if briefing else set()
 
 
 def _content(briefing: Briefing) -> str:
