@@ -71,10 +71,10 @@ class Cortex(Agent):
     async def on_start(self) -> None:
         """Make the queue's folders and start to work on it."""
         try:
-            self._worker.queue.make_folders()
+            self._worker.folder.make()
         except OSError as error:
             raise StartError(
-                f"The job queue {self._worker.queue.tonight} cannot be made: {error.strerror}",
+                f"The job queue {self._worker.folder.tonight} cannot be made: {error.strerror}",
                 "Make the state directory writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
         self.context.spawn(self._worker.run())

@@ -1,18 +1,54 @@
-"""The overnight queue told: what runs, what waits and why, what was refused, and how the night stands."""
+"""What is said of jobs of the night: the report of each to nexus, and the state of the queue."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from services.cortex.job_queue import JobQueue, QueuedJob
+from services.cortex.jobs import Job, JobFolder
 from services.cortex.night import Night
+from shared import subjects
 from shared.clock import format_moment, parse_timestamp
+from shared.contracts import AgentReport, Due, DueStatus, ResultOutcome, TaskResult, TaskStatus
 from shared.tasks.actions import Outcome
-from shared.text.display import count, flatten
+from shared.text.display import count
 
+EXCERPT = 2_000  # The most characters of a job's task and of its output in its report
+MAX_REFERENCES = 50  # The most sources and files in the report of a job; its result has all of them
 MAX_LISTED = 50  # The most jobs of a kind that are listed
 MAX_SHOWN = 200  # The most characters of a job's task in the list
+
+
+def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_id: str) -> AgentReport:
+    """The report of a job that ended; ``path`` is the archived result."""
+    done = result.status is TaskStatus.COMPLETED
+    unclean = done and result.outcome not in (ResultOutcome.NONE, ResultOutcome.DONE)
+    came_to = (result.outcome if unclean else result.status).replace("_", " ")
+    text = result.output if done else result.error_message or result.output
+    excerpt = " ".join(text.split())[:EXCERPT] or "it gave no output"
+    times = f" after {len(job.tried) + 1} attempts" if job.tried else ""
+    return AgentReport(
+        sender=sender,
+        recipient=subjects.NEXUS,
+        cause=result.id,
+        goal_id=result.goal_id,
+        report_id=report_id,
+        agent=sender,
+        report_type="overnight_job",
+        summary=f"Overnight job {job.id} {came_to}{times}: {excerpt}",
+        evidence_refs=result.evidence_refs[:MAX_REFERENCES],
+        output_paths=(*result.output_paths[:MAX_REFERENCES], path),
+        metadata={
+            "job_id": job.id,
+            "task": job.task[:EXCERPT],
+            "task_id": result.task_id,
+            "status": result.status.value,
+            "outcome": result.outcome.value,
+            "priority": job.priority,
+            "completed_at": result.completed_at,
+        },
+    )
 
 
 class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,42 +62,61 @@ class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str = ""
 
 
-def describe_queue(queue: JobQueue, night: Night, now: datetime) -> Outcome:
-    """The state of ``queue`` at ``now``, after a look at ``night``, as text and as data."""
-    queue.make_folders()
-    # Scanning moves files that are not jobs to failed/, so it comes before counting.
-    waiting, unsettled = queue.scan()
-    jobs = [_listed(entry, "running") for entry in queue.find_claimed()[:MAX_LISTED]]
+def job_in(item: Due) -> Job:
+    """The job of an item of the timetable."""
+    return msgspec.convert(item.job, Job)
+
+
+def describe_queue(
+    items: Sequence[Due], folder: JobFolder, night: Night, now: datetime, unsettled: int
+) -> Outcome:
+    """The jobs at hand, what was refused and is not done, after a look at ``night``, as text and as data.
+
+    ``unsettled`` files cannot be read yet.
+    """
+    running = [each for each in items if each.status is DueStatus.WORKING]
+    waiting = [(job_in(each), each) for each in items if each.status is not DueStatus.WORKING]
+    waiting.sort(key=lambda each: each[0].rank(night.zone))
+    reasons = [night.hold_reason(job, now) or "until there is room" for job, _ in waiting]
+    jobs = [_listed(job_in(each), each, "running") for each in running[:MAX_LISTED]]
     jobs += [
-        _listed(entry, "waiting", night.hold_reason(entry.job, now) or "until there is room")
-        for entry in waiting[:MAX_LISTED]
+        _listed(*each, "waiting", why)
+        for each, why in zip(waiting[:MAX_LISTED], reasons[:MAX_LISTED], strict=True)
     ]
-    counts, reasons = queue.count(), queue.refused.reasons()[:MAX_LISTED]
-    undone, ends = queue.undone(MAX_LISTED)
-    done = counts["archive"] - undone
-    names = {"waiting": "tonight", "running": "claimed", "refused": "failed"}
-    waits, runs, refused = (f"{counts[folder]} {name}" for name, folder in names.items())
-    totals = ", ".join([waits, runs, f"{done} done", *([f"{undone} not done"] if undone else []), refused])
+    files, refused = folder.count(), folder.reasons()[:MAX_LISTED]
+    undone, ends = folder.undone(MAX_LISTED)
+    counts = {
+        "waiting": len(waiting) + unsettled,
+        "running": len(running),
+        "ended": files["archive"],
+        "refused": files["failed"],
+    }
+    totals = ", ".join(
+        [
+            f"{counts['waiting']} waiting, {counts['running']} running, {counts['ended'] - undone} done",
+            *([f"{undone} not done"] if undone else []),
+            f"{counts['refused']} refused",
+        ]
+    )
     lines = [f"Overnight queue: {totals}. {_format_night(night, now)}"]
     lines += [_format(job) for job in jobs]
     if unsettled:
         lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
-    lines += [f"- refused: {reason}" for reason in reasons]
+    lines += [f"- refused: {reason}" for reason in refused]
     lines += [f"- {end}" for end in ends]
     data = {"counts": counts, "jobs": msgspec.to_builtins(jobs), "night": _night_data(night, now)}
     data |= {state: [job.id for job in jobs if job.state == state] for state in ("waiting", "running")}
-    return Outcome(output="\n".join(lines), data={**data, "failed": reasons, "undone": ends})
+    return Outcome(output="\n".join(lines), data={**data, "failed": refused, "undone": ends})
 
 
-def _listed(entry: QueuedJob, state: str, reason: str = "") -> ListedJob:
-    job = entry.job
+def _listed(job: Job, item: Due, state: str, reason: str = "") -> ListedJob:
     return ListedJob(
         id=job.id,
         state=state,
-        task=flatten(job.task, MAX_SHOWN),
+        task=item.text,
         priority=job.priority.lower(),
         reason=reason,
-        task_id=entry.task_id if state == "running" else "",
+        task_id=item.last if state == "running" else "",
     )
 
 

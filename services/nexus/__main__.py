@@ -15,7 +15,6 @@ from services.nexus.desk import Desk, tool_response
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.model_choice import choose_tool
 from services.nexus.routing.request import Request
-from services.nexus.timetable.keeping import TimetableKeeper
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
@@ -46,6 +45,7 @@ from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from shared.tasks.speaker import Speaker
 from shared.text.questions import asks_about_work
+from shared.timetable import TimetableKeeper
 
 MEMORY = "memory"  # The tool that answers from memory: with a model, the model writes the answer
 SURELY_KNOWN, SURE_TOOL = 0.8, 0.75

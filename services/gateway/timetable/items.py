@@ -5,8 +5,8 @@ from datetime import UTC, datetime, tzinfo
 
 from shared.clock import localize, parse_timestamp
 from shared.contracts import Due, Goal
-from shared.queries.timetable import WAITING
 from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
+from shared.timetable import WAITING
 from shared.views.listed import Item, NightJob, NightQueue
 
 RUNS = 3  # the next times that are shown

@@ -1,8 +1,8 @@
-"""The overnight queue as its files are, read only."""
+"""The overnight queue: jobs as they are recorded, and the files of cortex' folder, read only."""
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 
 from shared.clock import read_night, read_zone, utc_now
-from shared.contracts import NightState
+from shared.contracts import Due, DueStatus, NightState
 from shared.settings import Settings
 from shared.text.display import flatten
+from shared.timetable import KEPT
 from shared.views.listed import NightJob, NightQueue
 
 MAX_FILES = 200  # The most files of a folder that are read
 MAX_BYTES = 1_000_000  # The largest file that is read
 RECENT = 10  # The latest results that are shown
-FOLDERS = {"tonight": "waiting", "claimed": "running", "archive": "ended", "failed": "refused"}
 
 
-class _File(msgspec.Struct):
+class _Job(msgspec.Struct):
     id: str = ""
     task: str = ""
     priority: str = ""
@@ -38,21 +38,37 @@ class _Result(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-def read_night_queue(settings: Settings, state: NightState, now: datetime | None = None) -> NightQueue:
-    """What waits and why, runs, ended last and was refused; ``state`` is cortex's record of the night."""
+def read_night_queue(
+    settings: Settings, state: NightState, items: Sequence[Due] = (), now: datetime | None = None
+) -> NightQueue:
+    """What waits and why, runs, ended last and was refused.
+
+    ``state`` is cortex's record of the night, ``items`` are its jobs. A file that it has not taken yet waits.
+    """
     folder = settings.state_dir / "job_queue"
+    known = [_view_job(each) for each in items if each.status in KEPT]
+    dropped = _list_files(folder / "tonight")
+    waiting = [job for job in known if job.state == "waiting"]
+    running = [job for job in known if job.state == "running"]
+    waiting += [_read_job(path) for path in dropped[:MAX_FILES]]
+    archived, refused = _list_files(folder / "archive"), _list_files(folder / "failed")
     night = _read_night(settings, state, now or utc_now())
-    if not folder.is_dir():
-        return msgspec.structs.replace(night, folder=str(folder))
-    listed = {name: _list_files(folder / name) for name in FOLDERS}
-    jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
-    jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
-    jobs += [_read_ended(path) for path in _latest(listed["archive"])]
-    jobs += [_read_refused(path) for path in _latest(listed["failed"])]
-    counts = {state: len(listed[name]) for name, state in FOLDERS.items()}
-    jobs = [_with_reason(job, night) for job in jobs]
     return msgspec.structs.replace(
-        night, reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs
+        night,
+        reachable=folder.is_dir(),
+        folder=str(folder / "tonight"),
+        counts={
+            "waiting": len(waiting) + max(0, len(dropped) - MAX_FILES),
+            "running": len(running),
+            "ended": len(archived),
+            "refused": len(refused),
+        },
+        jobs=[
+            *(_with_reason(job, night) for job in waiting),
+            *running,
+            *(_read_ended(path) for path in _latest(archived)),
+            *(_read_refused(path) for path in _latest(refused)),
+        ],
     )
 
 
@@ -101,17 +117,30 @@ def _written_at(path: Path) -> float:
         return 0.0
 
 
-def _read_job(path: Path, state: str) -> NightJob:
-    content = next(_decode(path, _File), _File())
+def _view_job(item: Due) -> NightJob:
+    job, works = msgspec.convert(item.job, _Job), item.status is DueStatus.WORKING
+    return NightJob(
+        id=item.due_id,
+        state="running" if works else "waiting",
+        task=item.text,
+        priority=job.priority,
+        run_at=job.run_at,
+        when=job.when,
+        at=item.created_at,
+        task_id=item.last if works else "",
+    )
+
+
+def _read_job(path: Path) -> NightJob:
+    content = next(_decode(path, _Job), _Job())
     return NightJob(
         id=content.id[:128] or path.stem[:128],
-        state=state,
+        state="waiting",
         task=flatten(content.task, 300),
         priority=content.priority[:20],
         run_at=content.run_at[:40],
         when=content.when[:10],
         at=_stamp(path),
-        task_id=path.stem if state == "running" else "",
     )
 
 

@@ -16,7 +16,7 @@ from shared import subjects
 from shared.clock import read_zone
 from shared.contracts import Question, ResultOutcome
 from shared.errors import BusUnavailable
-from shared.queries.timetable import ENDED, read_timetable
+from shared.timetable import ENDED, read_timetable
 from shared.views.listed import Item
 
 TIMEOUT = 20.0  # seconds until the front desk must have answered; if it runs, it takes a tenth of a second

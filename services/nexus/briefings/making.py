@@ -9,8 +9,7 @@ from services.nexus.briefings.lines import Section
 from services.nexus.briefings.page import format_title
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
-from services.nexus.timetable.items import move, next_time, to_timestamp
-from services.nexus.timetable.keeping import Change, TimetableKeeper
+from services.nexus.timetable.items import next_time
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
@@ -19,10 +18,10 @@ from shared.bus.records import read_task, retry_on_conflict, submission_entry
 from shared.clock import localize, parse_timestamp
 from shared.contracts import AgentReport, Due, DueKind, DueStatus, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
-from shared.queries.timetable import WAITING, Known
 from shared.recurrence import Recurrence, format_recurrence
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
+from shared.timetable import WAITING, Change, Known, TimetableKeeper, move, to_timestamp
 
 KINDS = ("morning", "evening")
 PREFIX = "brief_"  # How the names of a briefing's action and task begin

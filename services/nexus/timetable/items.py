@@ -1,83 +1,26 @@
-"""Items of the timetable as data: pure functions from one state to the next, and how many are kept."""
+"""Reminders and goals as data: pure functions from one state to the next."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 import msgspec
 
-from shared.clock import format_moment, parse_timestamp
-from shared.contracts import Due, DueKind, DueStatus
+from shared.clock import format_moment
+from shared.contracts import Due, DueStatus
 from shared.errors import ActionError
-from shared.queries.timetable import ENDED, KEPT, WAITING
 from shared.recurrence import next_occurrence, parse_recurrence
 from shared.text.display import count, flatten
+from shared.timetable import ENDED, KEPT, WAITING, due_time, move, to_timestamp
 
 LATEST = timedelta(days=1)  # a run of a goal that is later than this is left out
 PUNCTUAL = timedelta(minutes=1)  # what is later than this is said to be late
 MAX_MISSED = 1_500  # missed runs are counted up to this: one each minute makes 1,440 a day
 
 
-class Limit(NamedTuple):
-    """How many items of a kind may wait or be paused, how many others are kept, and what is said beyond."""
-
-    kept: int
-    over: int
-    cause: str
-    cure: str
-
-
-LIMITS = {
-    DueKind.MAIL: Limit(
-        1_000,
-        200,
-        "1,000 reminders are waiting for their time, and more are not taken",
-        "Cancel some: 'mailroom reminders list' shows them",
-    ),
-    DueKind.GOAL: Limit(
-        200, 50, "There are 200 schedules already", "Remove one: mailroom schedule remove ID"
-    ),
-    DueKind.BRIEFING: Limit(100, 10, "Too many briefings wait", "Restart nexus"),
-}
-
-
-def to_timestamp(moment: datetime) -> str:
-    """``moment`` as contracts store it: ISO 8601 in UTC."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def due_time(item: Due) -> datetime:
-    """When an item is due next, or was last."""
-    return parse_timestamp(item.at)
-
-
 def next_time(item: Due, after: datetime, zone: tzinfo | None) -> datetime | None:
     """The first time of what repeats after ``after``; None if there is none."""
     return next_occurrence(parse_recurrence(item.repeats), after, zone) if item.repeats else None
-
-
-def move(item: Due, moment: datetime, status: DueStatus = DueStatus.WAITING) -> Due:
-    """Waiting for another time."""
-    return msgspec.structs.replace(item, status=status, at=to_timestamp(moment))
-
-
-def require_room(items: Iterable[Due], new: Sequence[Due]) -> None:
-    """Raise ActionError if there are too many of a kind with those that are ``new``."""
-    known = list(items)
-    for what in {each.what for each in new}:
-        added = sum(each.what is what and each.status in KEPT for each in new)
-        if added + sum(each.what is what and each.status in KEPT for each in known) > LIMITS[what].kept:
-            raise ActionError(LIMITS[what].cause, LIMITS[what].cure)
-
-
-def drop_oldest(items: Sequence[Due]) -> list[Due]:
-    """All that wait or are paused, and of the others the latest of each kind."""
-    over = {
-        what: [each.due_id for each in items if each.what is what and each.status not in KEPT]
-        for what in DueKind
-    }
-    dropped = {one for what, ids in over.items() for one in ids[: max(0, len(ids) - LIMITS[what].over)]}
-    return [each for each in items if each.due_id not in dropped]
 
 
 def undo_change(items: Iterable[Due], undo: Sequence[Due], spoken: Sequence[str] = ()) -> list[Due]:

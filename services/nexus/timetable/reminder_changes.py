@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.timetable.items import due_time, end, finish, format_short, move, require_open, went_off
+from services.nexus.timetable.items import end, finish, format_short, require_open, went_off
 from services.nexus.timetable.reminder_requests import (
     ReminderIntent,
     ReminderRequest,
@@ -20,9 +20,9 @@ from shared.language.times.calendar_range import find_calendar_range
 from shared.language.times.clocks import read_clocks
 from shared.language.times.days import UnclearTime, find_day, read_amount, read_day
 from shared.language.times.time_parser import choose, resolve
-from shared.queries.timetable import ENDED, WAITING
 from shared.recurrence import describe_recurrence, format_recurrence, next_occurrence, parse_recurrence
 from shared.text.prose import find_terms
+from shared.timetable import ENDED, WAITING, due_time, move
 
 DEFAULT_SNOOZE = 30.0  # minutes, if the request does not say how long
 OPEN = WAITING | {DueStatus.FIRED}

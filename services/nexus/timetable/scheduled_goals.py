@@ -10,7 +10,6 @@ from services.nexus.routing.request import Request
 from services.nexus.timetable.items import (
     advance,
     begun,
-    due_time,
     find_scheduled,
     format_short,
     list_next,
@@ -18,9 +17,7 @@ from services.nexus.timetable.items import (
     postpone,
     remove,
     resume,
-    to_timestamp,
 )
-from services.nexus.timetable.keeping import Change, TimetableKeeper
 from services.nexus.timetable.schedule_words import When, describe, read_order, read_scheduled, read_whole
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -31,10 +28,10 @@ from shared.contracts import Due, DueKind, DueStatus, StateChanged
 from shared.errors import ActionError
 from shared.log import logger
 from shared.queries.spending import format_overspent, read_night_state
-from shared.queries.timetable import KEPT, WAITING, Known
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import said_in, sign_said
 from shared.text.display import flatten
+from shared.timetable import KEPT, WAITING, Change, Known, TimetableKeeper, due_time, to_timestamp
 
 SCHEDULE = "Its id, the beginning of it, or words of its goal"
 
