@@ -11,7 +11,7 @@ at what holds jobs back, which is more than their time.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 import msgspec
@@ -34,7 +34,9 @@ from shared.contracts.base import amended
 from shared.errors import ActionError
 from shared.log import logger
 from shared.queries.records import count_subjects, read_last
+from shared.recurrence import next_occurrence, parse_recurrence
 from shared.settings import Settings
+from shared.text.display import flatten
 
 WAITING = frozenset({DueStatus.WAITING, DueStatus.SNOOZED})
 KEPT = WAITING | {DueStatus.PAUSED, DueStatus.WORKING}
@@ -44,6 +46,7 @@ SIDE_BY_SIDE = 64  # records that an agent reads at a time
 
 MAX_TIMER = timedelta(days=80)  # then a timer is set again: the broker drops those of 90 days
 EARLY = timedelta(seconds=2)  # a timer this early, due to clock skew between machines, is waited for
+PUNCTUAL = timedelta(minutes=1)  # what is later than this is said to be late
 MAX_CHANGED = 900  # items of one change: a commit has at most 1,000 messages
 MAX_TRIES = 20  # how often a change is tried if other processes write at the same time
 MAX_PAUSE = 0.05  # seconds between two tries, at most
@@ -94,6 +97,26 @@ def due_time(item: Due) -> datetime:
 def move(item: Due, moment: datetime, status: DueStatus = DueStatus.WAITING) -> Due:
     """Waiting for another time."""
     return msgspec.structs.replace(item, status=status, at=to_timestamp(moment))
+
+
+def next_time(item: Due, after: datetime, zone: tzinfo | None) -> datetime | None:
+    """The first time of what repeats after ``after``; None if there is none."""
+    return next_occurrence(parse_recurrence(item.repeats), after, zone) if item.repeats else None
+
+
+def list_next(item: Due, zone: tzinfo | None, most: int = 3) -> list[datetime]:
+    """The next times of an item that waits, at most so many."""
+    if item.status not in WAITING:
+        return []
+    moments = [due_time(item)]
+    while len(moments) < most and (later := next_time(item, moments[-1], zone)):
+        moments.append(later)
+    return moments
+
+
+def format_short(item: Due) -> str:
+    """The id and the beginning of the text of an item."""
+    return f"{item.due_id} ({flatten(item.text, 60)})"
 
 
 def due_record(due_id: str, owner: str = subjects.NEXUS) -> str:

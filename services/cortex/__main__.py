@@ -4,11 +4,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from services.cortex.code_writer import CodeWriter
 from services.cortex.overnight_actions import GoalClient, OvernightActions
 from services.cortex.overnight_worker import OvernightWorker
 from services.cortex.plan_actions import PlanActions
-from services.cortex.scripts import ScriptRunner
+from services.cortex.scripts import CodeWriter, ScriptRunner
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus import Bus

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from services.cortex.jobs import Job, job_of
+from services.cortex.night import because
 from services.cortex.overnight_worker import OvernightWorker
 from services.cortex.plan_actions import PlanActions
 from services.cortex.plan_parser import parse_plan, plan_of
-from services.cortex.queue_status import because
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry

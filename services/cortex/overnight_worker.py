@@ -15,8 +15,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from services.cortex.jobs import DroppedJob, Job, JobFolder, job_of, schedule_retry
-from services.cortex.night import Night
-from services.cortex.queue_status import MAX_SHOWN, describe_queue, job_in, job_report
+from services.cortex.night import MAX_SHOWN, Night, describe_queue, job_in, job_report
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry

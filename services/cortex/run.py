@@ -8,19 +8,6 @@ from typing import Any
 import msgspec
 
 from services.cortex import perception
-from services.cortex.findings import (
-    MAX_KEPT,
-    Answer,
-    EvaluationResult,
-    Finding,
-    evaluate_by_steps,
-    evaluate_with_model,
-    format_missing,
-    list_findings,
-    paths,
-    references,
-    synthesise,
-)
 from services.cortex.perception import perceive, perceive_with_model
 from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
 from services.cortex.planner import (
@@ -31,7 +18,22 @@ from services.cortex.planner import (
     plan_run,
     plan_without_model,
 )
-from services.cortex.run_state import FAILED, RunState, call_digest
+from services.cortex.run_state import (
+    FAILED,
+    MAX_KEPT,
+    Answer,
+    EvaluationResult,
+    Finding,
+    RunState,
+    call_digest,
+    evaluate_by_steps,
+    evaluate_with_model,
+    format_missing,
+    list_findings,
+    paths,
+    references,
+    synthesise,
+)
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, TaskPlan, TaskStep
 from shared.contracts.task import worst_of

@@ -12,8 +12,7 @@ from services.nexus.briefings.sources import BriefingOptions, BriefingSources
 from services.nexus.briefings.told import OvernightReports
 from services.nexus.conversation.store import Conversations
 from services.nexus.desk import Desk, tool_response
-from services.nexus.routing.decision import UNCLEAR, Decision
-from services.nexus.routing.model_choice import choose_tool
+from services.nexus.routing.decision import UNCLEAR, Decision, choose_tool
 from services.nexus.routing.request import Request
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
@@ -44,7 +43,7 @@ from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from shared.tasks.speaker import Speaker
-from shared.text.questions import asks_about_work
+from shared.text.prose import asks_about_work
 from shared.timetable import TimetableKeeper
 
 MEMORY = "memory"  # The tool that answers from memory: with a model, the model writes the answer

@@ -14,7 +14,7 @@ import msgspec
 from shared.contracts import Urgency
 from shared.delivery.config import Ntfy, Webhook
 from shared.delivery.message import DeliveryError, Message
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error
 
 DELIVERY, TIMESTAMP, SIGNATURE = "x-mailroom-delivery", "x-mailroom-timestamp", "x-mailroom-signature"
 GITHUB_SIGNATURE = "x-hub-signature-256"

@@ -8,8 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from shared.delivery.message import DeliveryError
 from shared.skills.mail import LOCAL
-from shared.text.display import flatten
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, format_network_error
 
 TIMEOUT = 20.0  # Seconds that a server has for each step
 LARGEST = 2_000_000  # The most bytes that a server may send as one text: more than is ever asked for

@@ -7,8 +7,7 @@ import msgspec
 from shared.delivery.config import Telegram
 from shared.delivery.http import refusal
 from shared.delivery.message import LABELS, DeliveryError, Message, Reply
-from shared.text.display import shorten
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error, shorten
 
 TIMEOUT = 10.0  # Seconds that the server has to answer
 WAIT = 25  # Seconds for which it may keep a request for news open

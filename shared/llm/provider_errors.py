@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error
 
 QUOTED = 300  # Characters of a server's own text that are quoted
 SHORTEST_KEY = 6  # The least characters of a key that is redacted: shorter ones are part of many words

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from services.cortex.jobs import KEEP_DAYS, Job, JobFolder, job_of
-from services.cortex.night import Night
-from services.cortex.queue_status import describe_queue
+from services.cortex.night import Night, describe_queue
 from shared.contracts import ResultOutcome, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings

@@ -7,8 +7,15 @@ import pytest
 
 from services.nexus.conversation.pending import settle
 from services.nexus.routing.unmistakable import INTENTS, decide_by_rule
-from services.nexus.timetable.items import end, finish, fire, undo_change
-from services.nexus.timetable.reminder_changes import change_reminders, choose_reminders, find_reminders
+from services.nexus.timetable.reminder_changes import (
+    change_reminders,
+    choose_reminders,
+    end,
+    find_reminders,
+    finish,
+    fire,
+    undo_change,
+)
 from services.nexus.timetable.reminder_requests import (
     ReminderIntent,
     ReminderRequest,

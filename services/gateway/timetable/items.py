@@ -5,32 +5,21 @@ from datetime import UTC, datetime, tzinfo
 
 from shared.clock import localize, parse_timestamp
 from shared.contracts import Due, Goal
-from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
-from shared.timetable import WAITING
+from shared.recurrence import describe_recurrence, parse_recurrence
+from shared.timetable import list_next
 from shared.views.listed import Item, NightJob, NightQueue
-
-RUNS = 3  # the next times that are shown
 
 
 def view_due(due: Due, zone: tzinfo | None) -> Item:
     """An item of the timetable as people see it."""
-    runs, every = [parse_timestamp(due.at)] if due.status in WAITING else [], ""
-    if due.repeats:
-        recurrence = parse_recurrence(due.repeats)
-        while runs and len(runs) < RUNS and (later := next_occurrence(recurrence, runs[-1], zone)):
-            runs.append(later)
-        try:
-            every = describe_recurrence(recurrence)
-        except (KeyError, ValueError, IndexError):  # a rule that has no short form in words
-            every = recurrence.rule
     return Item(
         id=due.due_id,
         what=due.what.value,
         text=due.text,
         at=due.at,
         status=due.status.value,
-        every=every,
-        next_runs=[moment.isoformat() for moment in runs],
+        every=describe_recurrence(parse_recurrence(due.repeats)) if due.repeats else "",
+        next_runs=[moment.isoformat() for moment in list_next(due, zone)],
         runs=due.runs,
         missed=due.missed,
         last_at=due.last_at,

@@ -10,8 +10,7 @@ from services.memory.graph.graph import Graph
 from services.memory.linking.rules import UNDECIDED
 from shared.contracts import Hit, MemoryQuery, Node, Relation
 from shared.contracts.base import amended
-from shared.text.prose import find_stems, find_terms
-from shared.text.questions import asks_about_work, asks_past, find_phrases
+from shared.text.prose import asks_about_work, asks_past, find_phrases, find_stems, find_terms
 
 WIDE = 24  # How many hits are put in order at least, so that those behind the asked number can come forward
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from services.nexus.answers.answer_type import MOST, read_listed
 from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import READ, find_later, read_evidence
-from services.nexus.answers.listing import MOST, read_listed
 from services.nexus.answers.memory_answer import (
     answer_by_likeness,
     answer_from_sentences,
@@ -45,8 +45,7 @@ from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
 from shared.tasks.context import current_task
 from shared.text.display import flatten, shorten
-from shared.text.prose import find_terms
-from shared.text.questions import asks_about_work
+from shared.text.prose import asks_about_work, find_terms
 from shared.timetable import ENDED, TimetableKeeper
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")

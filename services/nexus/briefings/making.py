@@ -9,7 +9,6 @@ from services.nexus.briefings.lines import Section
 from services.nexus.briefings.page import format_title
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
-from services.nexus.timetable.items import next_time
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
@@ -21,7 +20,7 @@ from shared.errors import ActionError, ConfigError
 from shared.recurrence import Recurrence, format_recurrence
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
-from shared.timetable import WAITING, Change, Known, TimetableKeeper, move, to_timestamp
+from shared.timetable import WAITING, Change, Known, TimetableKeeper, move, next_time, to_timestamp
 
 KINDS = ("morning", "evening")
 PREFIX = "brief_"  # How the names of a briefing's action and task begin

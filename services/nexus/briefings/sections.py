@@ -21,7 +21,7 @@ from shared.contracts import (
     TaskResult,
     TaskStatus,
 )
-from shared.language.times.calendar_range import NamedDay, read_named_days
+from shared.language.times.days import NamedDay, read_named_days
 from shared.memory import Memory
 from shared.queries.office import Waiting
 from shared.text.display import count

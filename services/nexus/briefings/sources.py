@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.briefings.lines import Line, Section, Source, line
-from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
+from services.nexus.briefings.page import find_projects, rank_items, tell_new
 from services.nexus.briefings.sections import (
     done_lines,
     due_reminders,

@@ -2,7 +2,7 @@
 
 import re
 
-from services.nexus.conversation.resolved import Resolved
+from services.nexus.conversation.pending import Resolved
 from shared.contracts import Conversation, Mentioned, Response
 from shared.contracts.conversation import CUT, MAX_MENTIONED
 from shared.language.sayings import read_sayings

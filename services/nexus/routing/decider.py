@@ -10,7 +10,6 @@ import msgspec
 
 from services.nexus.answers.answer_type import CALENDAR
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
-from services.nexus.routing.features import normalise, read_features
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,
@@ -19,6 +18,8 @@ from services.nexus.routing.following import (
     Before,
     choose_by_odds,
     is_whole,
+    normalise,
+    read_features,
     read_following,
 )
 from services.nexus.routing.request import Request
@@ -30,7 +31,7 @@ from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
 from shared.memory import Memory
 from shared.text.display import shorten
-from shared.text.questions import find_names
+from shared.text.prose import find_names
 
 WAYS = read_sayings(__file__, "decider")
 

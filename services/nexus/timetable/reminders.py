@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from services.nexus.routing.request import Request
-from services.nexus.timetable.items import PUNCTUAL, fire, format_short, undo_change
 from services.nexus.timetable.reminder_changes import (
     DEFAULT_SNOOZE,
     change_reminders,
     choose_reminders,
+    fire,
     format_reminder,
     list_range,
+    undo_change,
 )
 from services.nexus.timetable.reminder_requests import (
     ANSWERED,
@@ -34,7 +35,16 @@ from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
 from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.tasks.actions import Outcome, register_action
-from shared.timetable import ENDED, Change, Known, TimetableKeeper, due_time, to_timestamp
+from shared.timetable import (
+    ENDED,
+    PUNCTUAL,
+    Change,
+    Known,
+    TimetableKeeper,
+    due_time,
+    format_short,
+    to_timestamp,
+)
 
 MAX_LISTED = 100  # reminders of a list
 MAX_REMINDER = 1_000  # characters of a reminder
