@@ -1,4 +1,4 @@
-"""What kind of thing a question asks for, and whether a sentence has one: a person, a time, a number."""
+"""What kind of thing a question asks for (a person, a time, a number, a list), and whether a sentence has one."""
 
 import re
 from collections.abc import Callable, Sequence

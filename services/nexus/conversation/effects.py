@@ -1,4 +1,4 @@
-"""What short messages do to what was done last ("undo", "half an hour earlier"), or add to it ("by when?")."""
+"""What short messages do to what was done ("undo", "half an hour earlier"), or add to it ("by when?")."""
 
 import re
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What a message is recognised by: the features that the classifiers ``desk`` and ``following`` are fitted to.
+"""What a message is recognised by: the features of the classifiers ``desk`` and ``following``.
 
 Of a message that follows another: what it is like alone and with that one, and its shape.
 

@@ -1,4 +1,4 @@
-"""Keeping facts: remembering what is said, correcting what memory holds, and hearing statements."""
+"""Memory: what it holds is told, facts are kept and corrected, and statements are answered."""
 
 import re
 from collections.abc import Sequence
