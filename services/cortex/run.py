@@ -133,7 +133,11 @@ class Run:
         while self.state.workspace.iteration_count < limit:
             iteration = self.state.workspace.iteration_count + 1
             await self.state.enter("execution", f"iteration {iteration} of at most {limit}")
-            await self._act(iteration)
+            plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
+            execute = functools.partial(self._execute, iteration)
+            for result in await execute_plan(plan, execute, max_parallel=self._max_parallel):
+                if result.status is not StepStatus.COMPLETED:
+                    self.state.add(_failure(result, iteration, self.state.level))
             evaluation = await self._evaluate()
             await self.state.apply_evaluation(evaluation, iteration)
             if evaluation.holds() or not self._with_model or iteration == limit:
@@ -171,13 +175,6 @@ class Run:
             await self.context.progress(f"not remembered: {problem}")
 
     # --- how they do it --------------------------------------------------------------------------
-
-    async def _act(self, iteration: int) -> None:
-        plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
-        execute = functools.partial(self._execute, iteration)
-        for result in await execute_plan(plan, execute, max_parallel=self._max_parallel):
-            if result.status is not StepStatus.COMPLETED:
-                self.state.add(_failure(result, iteration, self.state.level))
 
     async def _execute(self, iteration: int, step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
         """Do a step, unless it, or an equal call whose finding still holds, was done in this run before."""

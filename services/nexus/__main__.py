@@ -1,6 +1,5 @@
 """Nexus: answers from memory, handles reminders and briefings, and routes other requests to agents."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -37,7 +36,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, ConfigError, ModelError, Reject
 from shared.language.utterance import is_question
-from shared.llm.protocol import Message, message_of
+from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
@@ -164,7 +163,8 @@ class Nexus(Agent):
         request = Request.of(Email.from_dict(task.context["letter"]))
         decision, parameters = await self._decide(request.text, with_model=True)
         if decision.tool == MEMORY:
-            return _as_outcome(await self._answerer().answer(request.text, _history(task)))
+            history = [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
+            return _as_outcome(await self._answerer().answer(request.text, history))
         return _as_outcome(await self._perform(request, decision, parameters))
 
     async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
@@ -303,10 +303,6 @@ def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outco
         data={**(more or {}), "response": response.to_dict()},
         evidence_refs=response.citations,
     )
-
-
-def _history(task: Task) -> Sequence[Message]:
-    return [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
 
 
 if __name__ == "__main__":

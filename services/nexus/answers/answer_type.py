@@ -1,4 +1,4 @@
-"""What kind of thing a question asks for (a person, a time, a number, a list), and whether a sentence has one."""
+"""What kind of thing a question asks for (a person, a time, a number, a list), and if a sentence has it."""
 
 import re
 from collections.abc import Callable, Sequence

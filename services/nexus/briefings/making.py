@@ -114,17 +114,14 @@ class BriefingMaker:
                 after = msgspec.structs.replace(fallback, sections=tuple(fresh))
             else:
                 after = before.add(fresh, datetime.now(UTC))
-            await self._write(after)
+            path = self._context.settings.inbox / after.kind / f"{after.day.isoformat()}.md"
+            await write_output(self._context, path, after.page(self._zone), "the briefing")
             await self._context.bus.commit([self._store.entry(after, seq)])
             return before, after
 
         before, after = await retry_on_conflict(attempt)
         added = after.additions[len(before.additions) :] if before else ()
         return self._outcome(after, added=added, repeated=before is not None and not late)
-
-    async def _write(self, told: Told) -> None:
-        path = self._context.settings.inbox / told.kind / f"{told.day.isoformat()}.md"
-        await write_output(self._context, path, told.page(self._zone), "the briefing")
 
     def _outcome(
         self,

@@ -4,9 +4,10 @@ import re
 from datetime import datetime
 
 from services.nexus.conversation.ellipsis import find_subject, swap, swap_alike
-from services.nexus.conversation.mentions import JOB, find_mentioned
+from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import Resolved, format_question
 from services.nexus.timetable.reminder_requests import format_time_answer
+from services.nexus.timetable.schedule_words import JOB
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 from shared.language.sayings import read_sayings
 from shared.language.times.days import read_amount
@@ -165,7 +166,8 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
     if not (by or time) or turn.failed:
         return None
     if len(named) == 1 and turn.route.startswith("tool:reminder_"):
-        whole = f"Move the reminder {named[0]} {bare if by else 'to ' + _without_at(bare)}"
+        when = bare if by else re.sub(r"(?i)^(?:(?:at|to|on)\s+)?", "to ", bare, count=1)
+        whole = f"Move the reminder {named[0]} {when}"
         return Resolved(text=whole, understood=whole)
     schedules = [each.ref for each in conversation.mentioned if each.what == "schedule"]
     if turn.route == "tool:schedule" and schedules and time:
@@ -220,10 +222,6 @@ def amend(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     return Resolved(text=f"/correct {whole}", understood=whole) if whole else None
 
 
-def _without_at(time: str) -> str:
-    return re.sub(r"(?i)^(?:at|to|on)\s+", "", time)
-
-
 ADDS = read_sayings(__file__, "context")
 
 _ALONE = ("tool:small_talk", "tool:unclear", "tool:refuse", "tool:language", "tool:statement", "conductor")
@@ -239,7 +237,9 @@ def add(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     if ADDS["now"].fullmatch(words):
         if turn.route == "tool:night_job" and (job := JOB.search(turn.answer)):
             return Resolved(text=f"/queue run {job[0]}", understood=f"run job {job[0]} now")
-        whole = f"{_without_time(before)} now"
+        timeless = ADDS["any_time"].sub(" ", before).strip()
+        bare = re.sub(r"(?i)\b(?:for|until|on|at|in)$", "", timeless)
+        whole = f"{' '.join(bare.split())} now"
         return Resolved(text=whole, understood=whole)
     if (
         (given := ADDS["value"].fullmatch(text))
@@ -268,8 +268,3 @@ def stay(whole: str, turn: ConversationTurn) -> Resolved:
 def is_reading(turn: ConversationTurn) -> bool:
     """Whether the last answer told something, so that more can be asked of the tool that told it."""
     return not turn.goal_id and turn.route not in EFFECTS and turn.route not in _ALONE
-
-
-def _without_time(message: str) -> str:
-    bare = ADDS["any_time"].sub(" ", message)
-    return " ".join(re.sub(r"(?i)\b(?:for|until|on|at|in)\s*$", "", bare.strip()).split())

@@ -92,9 +92,17 @@ def settle(said: Utterance, asks: AskedBack) -> Resolved | None:
     if same := next((each for each in asks.choices if read_utterance(each.label).plain == words), None):
         return _choose(same)
     bare = WAYS["begins"].sub("", words, count=1) if WAYS["begins"].match(words) else words
-    if WAYS["yes"].fullmatch(bare):
-        return _agree(asks, text)
-    if WAYS["no"].fullmatch(bare) and not _stops_more(bare, asks):
+    if WAYS["yes"].fullmatch(bare):  # to the only thing that is offered; of several it is asked again which
+        offered = [each for each in asks.choices if each.text]
+        if len(offered) == 1:
+            return _choose(offered[0])
+        again = Resolved(text=text, reply=format_question("Which one?", asks), asks=asks)
+        return again if offered else None
+    # A no may also end the work before, to which what is offered would add.
+    stops = re.search(r"\b(?:stop|cancel)\b", bare) and any(
+        each.text.startswith(_ADDING) for each in asks.choices
+    )
+    if WAYS["no"].fullmatch(bare) and not stops:
         return _do_nothing(text)
     if found := _find_by_words(words, asks.choices):
         return _choose(found)
@@ -114,23 +122,6 @@ def _find_number(words: str, asks: AskedBack) -> int | None:
         return count - 1
     position = 1 if word == "former" else ordinal(word)
     return position - 1 if 1 <= position <= count else None
-
-
-def _agree(asks: AskedBack, text: str) -> Resolved | None:
-    """What "yes" agrees to: the only thing that is offered; of several it is asked again which."""
-    offered = [each for each in asks.choices if each.text]
-    if len(offered) == 1:
-        return _choose(offered[0])
-    if not offered:
-        return None
-    return Resolved(text=text, reply=format_question("Which one?", asks), asks=asks)
-
-
-def _stops_more(words: str, asks: AskedBack) -> bool:
-    """Whether a no also ends the work before, to which what is offered would add."""
-    return bool(re.search(r"\b(?:stop|cancel)\b", words)) and any(
-        each.text.startswith(_ADDING) for each in asks.choices
-    )
 
 
 _ADDING = ("/work ", "/schedule ", "/night_job ")

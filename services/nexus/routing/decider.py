@@ -22,7 +22,7 @@ from services.nexus.routing.following import (
     read_features,
     read_following,
 )
-from services.nexus.routing.request import Request
+from services.nexus.routing.request import GOAL, Request
 from services.nexus.routing.unmistakable import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
@@ -52,7 +52,6 @@ SURE_OF_OTHER = 0.7
 """The probability below which a question that names the author of messages in memory goes to memory."""
 MAX_NAMES = 3
 _OF_GOALS = frozenset({"goals", "spending", "stop", "work"})
-_GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}")
 _ELSEWHERE = frozenset({"web", "news", "papers", "weather"})
 SURE_ELSEWHERE = 0.95
 """The probability below which a question that goes on from memory's answer is not asked elsewhere."""
@@ -199,7 +198,7 @@ class Decider:
         except BusError:
             return WITHOUT_MEMORY
         decision = decide_by_scores(text, scores[0], self._tools)
-        asks = _GOAL.search(text) and read_utterance(text).act is Act.QUESTION
+        asks = GOAL.search(text) and read_utterance(text).act is Act.QUESTION
         if asks and decision.tool not in _OF_GOALS:
             why = f"it asks of a goal: {decision.why}"
             return msgspec.structs.replace(decision, tool="goals", why=why)

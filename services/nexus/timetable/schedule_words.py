@@ -211,7 +211,7 @@ _COMMAND = re.compile(
 )
 _NAME = re.compile(r"(?=\S*\d)[A-Za-z0-9_-]+")  # What a command names: an id, which has a digit
 CHANGES = ("pause", "resume", "remove", "run", "show")
-JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
+JOB = re.compile(r"\b(?P<id>job-\d{8}-\d{3})\b")
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
