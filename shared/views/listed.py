@@ -128,7 +128,7 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+    """The overnight queue; not ``reachable`` if its folder, of files and results, is not on this machine.
 
     ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
     ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
