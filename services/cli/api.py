@@ -14,7 +14,7 @@ from shared import settings, subjects
 from shared.access.address import find_address
 from shared.access.command_token import read_command_token
 from shared.contracts import TaskResult, TaskStatus
-from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, StartError
+from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, Refused, StartError
 from shared.files import write_atomically
 from shared.settings import Settings
 from shared.text.display import clean
@@ -168,6 +168,8 @@ def _to_error(login: Login, answer: _Answer) -> MailroomError:
             return _other_version(login)
         case 404:
             return NotFound(cause, cure)
+        case 409:
+            return Refused(cause, cure)
         case 503:
             return BusUnavailable(cause, cure)
     return MailroomError(cause, cure)
@@ -226,6 +228,14 @@ def find_login(config: Settings) -> Login:
         is_here = is_loopback(parse_address(url).hostname)
         return Login(url=url, token=read_command_token(config) if is_here or not has_office else "")
     return known or Login(url=_wait_for_address(config), token=read_command_token(config))
+
+
+def find_elsewhere(config: Settings) -> str:
+    """The gateway that is asked, if it is of an office whose files are not here; else empty."""
+    if not config.url and read_login(config) is None:
+        return ""
+    login, own = find_login(config), read_command_token(config)
+    return "" if own and login.token == own else login.url
 
 
 def _wait_for_address(config: Settings) -> str:

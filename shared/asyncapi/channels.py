@@ -159,7 +159,7 @@ _STEPS = {
     subjects.ENDED: ("A task ended, with its result", TaskResult),
     subjects.CANCELLED: ("The requester ended a task", TaskResult),
 }
-_READS: dict[str, tuple[str, Any, Any]] = {
+MEMORY_VERBS: dict[str, tuple[str, Any, Any]] = {
     "written": ("The outcome of a write that was stored in the log", WrittenQuery, MemoryWritten),
     "search": ("Search by meaning and words, best hits first", MemoryQuery, list[Hit]),
     "get": ("Nodes by their ids", GetQuery, list[Node]),
@@ -182,14 +182,13 @@ _READS: dict[str, tuple[str, Any, Any]] = {
     "layout": ("The graph with a place for each node, to be drawn", LayoutQuery, Layout),
     "versions": ("The versions of the graph and what each changed", VersionsQuery, VersionPage),
     "history": ("What a node was before", HistoryQuery, NodeHistory),
-}
-_SIGNED: dict[str, tuple[str, Any, Any]] = {
     "add": ("Remember a node or several: each has a title or a text", Entries, MemoryWritten),
     "link": ("Store an edge or several: each has from and to", Entries, MemoryWritten),
     "linker": ("The linker's status, or a round of it", LinkerQuery, dict[str, Any]),
     "reindex": ("Build the search indices again from the tables", dict[str, Any], dict[str, Any]),
     "rebuild": ("Build the store again from its log", RebuildQuery, dict[str, Any]),
 }
+"""What memory answers: a sentence, and the types of query and answer."""
 
 
 def channels() -> tuple[Channel, ...]:
@@ -408,8 +407,7 @@ def _memory() -> list[Channel]:
             messages=(ErasureOrder,),
         ),
     ]
-    for verb in (*_READS, *_SIGNED):
-        summary, query, answer = (_READS | _SIGNED)[verb]
+    for verb, (summary, query, answer) in MEMORY_VERBS.items():
         channel = Channel(
             name=f"memory_{verb}",
             address=subjects.memory(verb),
@@ -419,7 +417,7 @@ def _memory() -> list[Channel]:
             answer=answer,
         )
         made.append(channel)
-        if verb in _SIGNED:
+        if verb in (*subjects.MEMORY_SIGNED_VERBS, *subjects.MEMORY_PEOPLE_VERBS):
             stored = msgspec.structs.replace(
                 channel,
                 name=f"{channel.name}_signed",

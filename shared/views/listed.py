@@ -1,10 +1,11 @@
-"""Goals, agents, requests for approval, news, and what happens later, as lists show them."""
+"""What commands and pages list, and what they send: goals, agents, approvals, news, what happens later."""
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Goal, Presence
+from shared import subjects
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Edge, EdgeKey, Goal, Node, Presence
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,3 +200,22 @@ class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
     night: NightQueue
     problem: str = ""
+
+
+def author_of(node: Node) -> str:
+    """Who says it: a person by name if it is known, else ``user``; an agent; empty for files of nobody."""
+    named = node.source.agent == subjects.USER and node.metadata.get("person")
+    return str(named or node.source.agent)
+
+
+class MemoryChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be changed in memory, all of it or nothing: nodes and edges to add or change, nodes to
+    retire, edges to remove. ``insist`` skips the write gate; under one ``id`` it is stored once.
+    """
+
+    id: str = ""
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    retire: tuple[str, ...] = ()
+    unlink: tuple[EdgeKey, ...] = ()
+    insist: bool = False

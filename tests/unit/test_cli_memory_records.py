@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from services.cli.commands.memory.exports import dump_edge, dump_node
-from services.cli.commands.memory.imports import BATCH_BYTES, BATCH_RECORDS, _batches, parse_record
+from services.cli.commands.memory.transfer import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    _batches,
+    dump_edge,
+    dump_node,
+    parse_record,
+)
 from shared.contracts import Edge, Node
 from shared.contracts.base import amended
 from tests.contracts.strategies import instances

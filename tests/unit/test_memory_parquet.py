@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from services.cli.commands.memory.exports import dump_edge, dump_node
-from services.cli.commands.memory.imports import parse_record
+from services.cli.commands.memory.transfer import dump_edge, dump_node, parse_record
 from services.memory.storage.parquet import read_lines, write_folder
 from shared.contracts import Edge, Node
 from shared.errors import ActionError

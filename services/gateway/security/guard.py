@@ -24,6 +24,7 @@ from services.gateway.security.sites import (
     list_sites,
 )
 from shared.access.scopes import NOBODY, Person
+from shared.access.scopes import Scope as Right
 from shared.contracts import AccessAct
 from shared.errors import ConfigError
 from shared.log import logger
@@ -233,6 +234,8 @@ class Guard:
             return b""
         # What strangers hold in memory is little: they can open many connections.
         limit = limits.BODY_LIMIT if person or asked.is_hook else limits.STRANGER_BODY_LIMIT
+        if person and person.scope >= Right.SUBMIT:
+            limit = limits.LARGE_BODIES.get(asked.path, limit)
         return await read_body(receive, length, limit=limit, timeout=limits.BODY_TIMEOUT)
 
     def _headers_for(self, path: str, *, secure: bool) -> dict[str, str]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from services.cli.commands.memory.nodes import ids_argument
-from services.cli.commands.memory.session import find_ids
+from services.cli.commands.memory.session import ids_argument
 from services.cli.commands.options import json_option
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_result
@@ -100,7 +99,7 @@ def forget(ids: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool) -> Non
 
 
 async def _plan(bus: Bus, ids: Sequence[str]) -> Planned:
-    plan = await plan_forgetting(bus, await find_ids(Memory(bus), ids))
+    plan = await plan_forgetting(bus, await Memory(bus).find_ids(ids))
     return with_files(plan)
 
 
