@@ -230,12 +230,15 @@ def find_login(config: Settings) -> Login:
     return known or Login(url=_wait_for_address(config), token=read_command_token(config))
 
 
-def find_elsewhere(config: Settings) -> str:
-    """The gateway that is asked, if it is of an office whose files are not here; else empty."""
+def require_here(config: Settings, path: str, cure: str) -> None:
+    """Raise MailroomError if another office is asked than that of this machine, which alone has ``path``."""
     if not config.url and read_login(config) is None:
-        return ""
+        return
     login, own = find_login(config), read_command_token(config)
-    return "" if own and login.token == own else login.url
+    if not own or login.token != own:
+        raise MailroomError(
+            f"{path} is of this machine, and the office that is asked is that of {login.url}", cure
+        )
 
 
 def _wait_for_address(config: Settings) -> str:

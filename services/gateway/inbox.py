@@ -17,12 +17,12 @@ from shared.bus.records import Record, read_record, retry_on_conflict
 from shared.contracts import DeadLetter, InboxChanged, PutAside, SentEmail
 from shared.operations.approvals import ApprovalPage, read_approvals
 from shared.operations.dead_letters import read_latest_letters
-from shared.operations.letters import Mail, parse_mail
+from shared.operations.letters import parse_mail
 from shared.queries import office
 from shared.queries.records import count_subjects, select_fairly
 from shared.text.times import parse_time
 from shared.trail.archives import read_messages
-from shared.views.listed import Approval
+from shared.views.listed import Approval, Mail
 
 MOST = 500  # The most dead letters of one agent that are read
 
@@ -89,6 +89,15 @@ async def read_letters(gateway: Gateway, where: str, values: Sequence[object], l
     while len(known) > KEPT:
         known.popitem(last=False)
     return [mail for mail in mails if mail is not None]
+
+
+def count_letters(gateway: Gateway, where: str, values: Sequence[object]) -> dict[str, int]:
+    """How much mail of each sender a condition on the index's messages admits."""
+    sql = (
+        f"SELECT sender, count(*) FROM messages WHERE stream = 0 AND subject GLOB 'mail.*' AND ({where}) "  # noqa: S608 - constants
+        "GROUP BY sender"
+    )
+    return dict(gateway.index.store.query(sql, values))
 
 
 async def wait_until_indexed(gateway: Gateway, number: int) -> None:

@@ -29,10 +29,9 @@ from shared.contracts import (
     TaskStatus,
     generate_iso_timestamp,
 )
-from shared.operations.letters import Mail
 from shared.queries.progress import Progress
 from shared.text.display import clean, clean_block
-from shared.views.listed import Approval
+from shared.views.listed import Approval, Mail
 from shared.views.metrics import Metrics, PolicyMetrics, Velocity
 from shared.views.timeline import GoalResults, Spent
 

@@ -13,7 +13,6 @@ from services.cli.commands.options import build, combine, format_examples, json_
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings
 from shared.contracts import Briefing, BriefQuery
-from shared.errors import MailroomError
 from shared.text.display import clean_block
 
 KINDS = ("morning", "evening")
@@ -92,15 +91,11 @@ def _print_agent_brief(
 
 
 def _fit_prompt(query: BriefQuery) -> BriefQuery:
-    """The query with the size that the agents' model has room for; raises MailroomError from elsewhere."""
+    """The query with the size that the agents' model has room for; raises MailroomError elsewhere."""
     from shared.reasoning.recall import briefing_size
 
     config = settings.load()
-    if url := api.find_elsewhere(config):
-        raise MailroomError(
-            f"A prompt is made of the agents' profiles, which lie where the office of {url} runs",
-            "Use --prompt there; without it, the briefing is printed",
-        )
+    api.require_here(config, f"The profile of {query.agent}", "Use --prompt there, or leave it out")
     return msgspec.structs.replace(query, max_chars=briefing_size(config))
 
 

@@ -16,12 +16,11 @@ from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.contracts import PutAside, generate_iso_timestamp
 from shared.operations.approvals import agent_of
-from shared.operations.letters import Mail
 from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
 from shared.text.display import flatten
 from shared.text.times import parse_time
-from shared.views.listed import DeadLetterView
+from shared.views.listed import DeadLetterView, Mail
 
 RECENT = timedelta(days=1)  # Answers older than this are left out
 MAX_EACH = 200  # The most items of one kind

@@ -23,8 +23,9 @@ from shared.contracts import (
     TaskStatus,
     decode,
 )
-from shared.operations.letters import Mail, parse_mail
+from shared.operations.letters import parse_mail
 from shared.text.display import flatten, quote_exactly
+from shared.views.listed import Mail
 
 TITLE, LINE, BODY = 200, 400, 8_000  # The most characters of a title, of a line and of a text
 ASKED = "told"  # What the ids of questions begin with that people asked by replying

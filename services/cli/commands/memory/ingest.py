@@ -69,11 +69,8 @@ def ingest(paths: tuple[Path, ...], no_wait: bool, as_json: bool) -> None:
     it said. Hidden files are left out. Exit code 1 if a file could not be taken in.
     """
     config = settings.load()
-    if url := api.find_elsewhere(config):
-        raise MailroomError(
-            f"{paths[0]} is of this machine, and the memory that takes files in is that of {url}",
-            "Run the command there; 'mailroom memory import' sends what a file holds",
-        )
+    cure = "Take it in there, or send records with 'mailroom memory import'"
+    api.require_here(config, str(paths[0].absolute()), cure)
     found = find_files(paths, config.ingest)
     if not found.files:
         raise ActionError("There is no file in what was named", "Name files, or a folder that has some")
