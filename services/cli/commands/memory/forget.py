@@ -3,7 +3,6 @@
 import asyncio
 import glob
 import re
-import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ import msgspec
 from services.cli.commands.memory.session import ids_argument
 from services.cli.commands.options import json_option
 from services.cli.connection import connect, run_connected
-from services.cli.output.console import open_console, print_result
+from services.cli.output.console import open_progress, print_result
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import MemoryForgotten, MemoryWritten, Node
@@ -159,10 +158,8 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
 
 async def erase(bus: Bus, plan: Planned) -> Forgotten:
     """Erase memories for good, and look where their texts remain."""
-    from rich.progress import Progress
-
     nodes, config = plan.nodes, settings.load()
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    with open_progress() as bar:
         order = await order_forgetting(bus, plan)
         async with _eraser() as eraser:
             record = await _wait_for_memory(bus, order, bar, eraser)

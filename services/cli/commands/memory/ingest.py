@@ -19,7 +19,7 @@ import msgspec
 from services.cli import api
 from services.cli.commands.memory.session import ask, read_pages
 from services.cli.commands.options import format_examples, json_option
-from services.cli.output.console import open_console, print_block, print_json
+from services.cli.output.console import open_console, open_progress, print_block, print_json
 from shared import settings
 from shared.contracts import ListQuery, NodePage
 from shared.contracts.queries import MAX_PAGE
@@ -148,12 +148,10 @@ def _wait(folder: Path, names: list[str], *, as_json: bool) -> list[str]:
 
     On a terminal with a bar, else with a line every TELL_EVERY seconds on stderr, as JSON if it is asked for.
     """
-    from rich.progress import Progress
-
     waiting, begun, moved = names, time.monotonic(), time.monotonic()
     asked = told = begun
     far = TakenIn(files=len(names), done=0)
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    with open_progress() as bar:
         task = bar.add_task(str(far), total=None)
         while time.monotonic() - moved < WAIT:
             waiting = [name for name in waiting if (folder / name).exists()]

@@ -9,11 +9,13 @@ import click
 
 from services.cli.commands.memory.session import ask
 from services.cli.commands.options import NumberType, json_option
-from services.cli.output.console import open_console, print_result
+from services.cli.output.console import open_progress, print_result
 from shared.text.display import clean
 from shared.text.times import format_span
 
 NAME_WIDTH = 22  # Columns of a name, so that values align
+POLL_INTERVAL = 0.3  # Seconds between checks of a rebuild's progress
+CATCHING_UP = "catching up"  # The status of memory during a rebuild
 
 
 def format_report(report: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
@@ -27,7 +29,7 @@ def format_report(report: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
             if value:
                 yield label
                 yield from format_report(value, indent + 2)
-        elif _is_list_of_maps(value):
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             yield label
             for entry in value:
                 yield from _format_entry(entry, indent + 2)
@@ -70,14 +72,6 @@ def _format_progress(value: Mapping[str, Any]) -> str:
     done, total = value["done"], value["total"]
     share = f" ({100 * done / total:.0f} %)" if total else ""
     return f"{done:,} of {total:,}{share}"
-
-
-def _is_list_of_maps(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
-
-
-POLL_INTERVAL = 0.3  # Seconds between checks of a rebuild's progress
-CATCHING_UP = "catching up"  # The status of memory during a rebuild
 
 
 @click.command()
@@ -148,24 +142,16 @@ def rebuild(yes: bool, force: bool, as_json: bool) -> None:
     """
     if not yes:
         click.confirm("Rebuild the whole memory from its log?", abort=True, err=True)
-    report = _rebuild(force)
-    if failed := report.get("rebuild_failed"):
-        click.echo(f"Error: Memory was not rebuilt: {clean(str(failed))}", err=True)
-        sys.exit(1)
-    print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
-
-
-def _rebuild(force: bool) -> dict[str, Any]:
-    """Rebuild, with a progress bar on a terminal; returns the health afterwards."""
-    from rich.progress import Progress
-
     ask("rebuild", {"force": force}, dict[str, Any])
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    with open_progress() as bar:
         task = bar.add_task("Rebuilding memory", total=None)
         while (progress := (report := ask("health", None, dict[str, Any])).get("rebuilding")) is not None:
             bar.update(task, completed=progress["done"], total=progress["total"])
             time.sleep(POLL_INTERVAL)
-    return report
+    if failed := report.get("rebuild_failed"):
+        click.echo(f"Error: Memory was not rebuilt: {clean(str(failed))}", err=True)
+        sys.exit(1)
+    print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
 
 
 def _print(report: dict[str, Any], as_json: bool) -> None:

@@ -1,6 +1,5 @@
 """``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, ``end`` and ``restore``."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -40,6 +39,7 @@ from services.cli.commands.options import (
 from services.cli.output.console import (
     colour,
     open_console,
+    open_progress,
     print_block,
     print_json,
     print_line,
@@ -176,11 +176,9 @@ def _progress_shown(deep: bool) -> Iterator[None]:
         return
     import threading
 
-    from rich.progress import Progress
+    done, bar = threading.Event(), open_progress()
 
-    done = threading.Event()
-
-    def show(bar: Progress) -> None:
+    def show() -> None:
         task = None
         while not done.wait(ASK_EVERY):
             try:
@@ -193,8 +191,8 @@ def _progress_shown(deep: bool) -> Iterator[None]:
             if task is not None:
                 bar.update(task, completed=comparing["read"], total=comparing["of"])
 
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        threading.Thread(target=show, args=(bar,), daemon=True).start()
+    with bar:
+        threading.Thread(target=show, daemon=True).start()
         try:
             yield
         finally:

@@ -18,7 +18,7 @@ import msgspec
 from services.cli.commands.memory.session import ask, at_option, read_pages
 from services.cli.commands.options import json_option
 from services.cli.installed_agents import SERVICES
-from services.cli.output.console import open_console, print_json, print_result
+from services.cli.output.console import open_progress, print_json, print_result
 from services.cli.output.reports import not_written, replaced_file
 from shared.contracts import (
     Edge,
@@ -114,16 +114,10 @@ def export(path: str, retired: bool, at: int, as_json: bool) -> None:
     folder, or FILE.parquet, gets nodes.parquet and edges.parquet. Concurrent writes may be included or not;
     --at exports exactly one graph version. 'mailroom memory import' reads all of these.
     """
-    from rich.progress import Progress
-
     exported = Exported(path=path)
     counts = ask("stats", None, dict[str, Any])
     total = None if at else int(counts.get("nodes", 0)) + int(counts.get("edges", 0))
-    console = open_console(stderr=True)
-    with (
-        _open_sink(path) as write,
-        Progress(console=console, disable=not sys.stderr.isatty(), transient=True) as bar,
-    ):
+    with _open_sink(path) as write, open_progress() as bar:
         task = bar.add_task("Writing", total=total)
         known: set[str] = set()
 
@@ -377,14 +371,10 @@ def import_records(path: str, rejects: BinaryIO | None, as_json: bool) -> None:
     importing twice adds nothing. A line without "record" is an edge if it has "from" and "to", else a node
     with a title or a text. Invalid lines are printed with their numbers; the others are stored.
     """
-    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
-    console = open_console(stderr=True)
-    with (
-        _open_lines(path) as lines,
-        Progress(*columns, console=console, disable=not sys.stderr.isatty(), transient=True) as bar,
-    ):
+    columns = ("{task.description}", MofNCompleteColumn(), TimeElapsedColumn())
+    with _open_lines(path) as lines, open_progress(*columns) as bar:
         ask("health", None, dict[str, Any])  # fails at once if memory does not run, not after many sends
         task = bar.add_task("Storing", total=None)
         result = Importer(
