@@ -20,6 +20,7 @@ from shared.contracts import (
     NAME,
     TOKEN,
     Briefing,
+    BriefQuery,
     Direction,
     Edge,
     EdgesQuery,
@@ -39,7 +40,7 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.base import amended
-from shared.contracts.queries import MAX_PAGE, MAX_PLACED
+from shared.contracts.queries import MAX_PAGE
 from shared.errors import Refused
 from shared.memory import Memory, WriteRefused
 from shared.views.listed import MemoryChange
@@ -53,7 +54,6 @@ T = TypeVar("T")
 Version = Annotated[int, msgspec.Meta(ge=0, le=MAX_VERSION)]
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
 AgentName = Annotated[str, msgspec.Meta(pattern=f"^{NAME.pattern}$")]
-Id = Annotated[str, msgspec.Meta(pattern=f"^({TOKEN.pattern})?$")]
 Name = Annotated[str, msgspec.Meta(pattern=f"^{TOKEN.pattern}$")]
 
 
@@ -111,37 +111,6 @@ class NeighboursQuery(msgspec.Struct, frozen=True, kw_only=True):
     direction: Direction = "both"
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
     at: Version = 0
-
-
-class VersionPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of graph versions, the latest first: those before ``before`` (0: the latest)."""
-
-    before: Version = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
-
-
-class GraphLayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of the graph to draw: near ``anchor``, or the most important; at a version (0: now)."""
-
-    at: Version = 0
-    anchor: Id = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PLACED)] = 500
-    forgotten: bool = False
-
-
-class BriefingQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose briefing, as of which graph version (0: now); ``compact`` asks for titles alone.
-
-    The text has at most ``max_chars`` characters, a section ``per_section`` nodes (0: any). Without
-    ``include_contradictions``, the sides of contradictions stand where they would without them.
-    """
-
-    agent: AgentName
-    at: Version = 0
-    compact: bool = False
-    max_chars: Annotated[int, msgspec.Meta(ge=1_000, le=60_000)] = 8_000
-    per_section: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
-    include_contradictions: bool = True
 
 
 class BriefingDiffQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
@@ -264,21 +233,20 @@ async def walk_from_node(call: Call, query: NeighboursQuery) -> Traversal:
     return await _of_known(_memory(call).traverse(walk))
 
 
-async def list_versions(call: Call, query: VersionPageQuery) -> VersionPage:
+async def list_versions(call: Call, query: VersionsQuery) -> VersionPage:
     """Graph versions, the latest first: when, by whom, and what was changed."""
-    return await _memory(call).versions(VersionsQuery(before=query.before, limit=query.limit))
+    return await _memory(call).versions(query)
 
 
-async def lay_out_graph(call: Call, query: GraphLayoutQuery) -> Layout:
+async def lay_out_graph(call: Call, query: LayoutQuery) -> Layout:
     """Where to draw the nodes of the graph.
 
     The same version looks the same each time, and a node stays where it was from one version to the next.
     """
-    wanted = LayoutQuery(at=query.at, anchor=query.anchor, limit=query.limit, forgotten=query.forgotten)
-    return await _of_known(_memory(call).layout(wanted))
+    return await _of_known(_memory(call).layout(query))
 
 
-async def read_briefing(call: Call, query: BriefingQuery) -> Briefing:
+async def read_briefing(call: Call, query: BriefQuery) -> Briefing:
     """The briefing of an agent: ``text``, and the nodes it was made of."""
     return await _of_known(_memory(call).brief(**msgspec.structs.asdict(query)))
 

@@ -119,10 +119,7 @@ def describe_plan(plan: Planned) -> Iterator[str]:
         yield from (f"- {kind}: {number:,}" for kind, number in sorted(plan.messages.items()))
     yield from (f"Quoted in the file {clean(path)}" for path in plan.files)
     yield from (f"Not counted, and erased once it can be read: {clean(each)}" for each in plan.away)
-    if plan.short:
-        yield f"Too short to be looked for elsewhere: {_quoted(plan.short)}"
-    if plan.common:
-        yield f"In many other memories too, and left: {_quoted(plan.common[:SHOWN])}"
+    yield from _describe_left(plan.short, plan.common)
 
 
 def _describe_sharing(plan: ForgettingPlan) -> str:
@@ -131,8 +128,14 @@ def _describe_sharing(plan: ForgettingPlan) -> str:
     return f"{others} with the same text lose it too: {shown}"
 
 
-def _quoted(texts: Iterable[str]) -> str:
-    return ", ".join(f"'{clean(text)}'" for text in texts)
+def _describe_left(short: Sequence[str], common: Sequence[str]) -> Iterator[str]:
+    for what, texts in (
+        ("Too short to be looked for elsewhere", short),
+        ("In many other memories too, and left", common[:SHOWN]),
+    ):
+        if texts:
+            quoted = ", ".join(f"'{clean(text)}'" for text in texts)
+            yield f"{what}: {quoted}"
 
 
 def describe_forgotten(done: Forgotten) -> Iterator[str]:
@@ -149,10 +152,7 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
         yield from (f"- {clean(place)}" for place in done.remain)
     else:
         yield "The texts stand in no message of the office, and in no file of its folder."
-    if done.short:
-        yield f"Too short to be looked for elsewhere: {_quoted(done.short)}"
-    if done.common:
-        yield f"In many other memories too, and left: {_quoted(done.common[:SHOWN])}"
+    yield from _describe_left(done.short, done.common)
     yield "Not erased: what models were sent, what left the office (mail, patches), git, and backups."
 
 

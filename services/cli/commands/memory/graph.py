@@ -10,7 +10,7 @@ from services.cli.commands.completion import KindName
 from services.cli.commands.memory.session import ask, at_option, changed_since_option, write
 from services.cli.commands.options import SHARE, NumberType, build, combine, json_option
 from services.cli.output.console import open_console, print_json, print_line, print_result
-from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
+from shared.contracts import Edge, EdgeKey, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
 from shared.text.display import clean, count
 from shared.views.listed import MemoryChange
@@ -31,8 +31,17 @@ def format_walk(walk: Traversal, changed_since: int = 0) -> Iterator[Text]:
     children: dict[str, list[Visit]] = {}
     for visit in shown:
         children.setdefault(visit.parent if visit.parent in ids else "", []).append(visit)
-    for top in children.get("", ()):
-        yield from _format_branch(top, children, edges, ("", ""))
+    # without recursion, since a walk may be deep
+    waiting: list[tuple[Visit, Prefix]] = [(top, ("", "")) for top in reversed(children.get("", ()))]
+    while waiting:
+        visit, (first, further) = waiting.pop()
+        below = children.get(visit.node.id, ())
+        yield _format_visit(first, visit, edges)
+        yield Text(f"{further}{'│ ' if below else '  '}{visit.node.id}", style="dim")
+        for place, child in enumerate(reversed(below)):
+            last = place == 0
+            branch = (f"{further}{'└─' if last else '├─'} ", f"{further}{'   ' if last else '│  '}")
+            waiting.append((child, branch))
 
 
 def _changed_visits(walk: Traversal, changed_since: int) -> Sequence[Visit]:
@@ -55,22 +64,6 @@ def _changed_visits(walk: Traversal, changed_since: int) -> Sequence[Visit]:
     return [visit for visit in walk.visits if visit.node.id in kept]
 
 
-def _format_branch(
-    top: Visit, children: dict[str, list[Visit]], edges: dict[frozenset[str], Edge], prefix: Prefix
-) -> Iterator[Text]:
-    """The lines of a node and of all below it, without recursion, since a walk may be deep."""
-    waiting = [(top, prefix)]
-    while waiting:
-        visit, (first, further) = waiting.pop()
-        below = children.get(visit.node.id, ())
-        yield _format_visit(first, visit, edges)
-        yield Text(f"{further}{'│ ' if below else '  '}{visit.node.id}", style="dim")
-        for place, child in enumerate(reversed(below)):
-            last = place == 0
-            branch = (f"{further}{'└─' if last else '├─'} ", f"{further}{'   ' if last else '│  '}")
-            waiting.append((child, branch))
-
-
 def _format_visit(first: str, visit: Visit, edges: dict[frozenset[str], Edge]) -> Text:
     line = Text(first)
     edge = edges.get(frozenset((visit.parent, visit.node.id, visit.relation)))
@@ -86,17 +79,15 @@ def _format_visit(first: str, visit: Visit, edges: dict[frozenset[str], Edge]) -
 def format_path(path: Path) -> Iterator[Text]:
     """A path: its weight, then each node after the edge that leads to it."""
     yield Text(f"weight {path.weight:.3f}, {count(len(path.edges), 'step')}", style="bold")
-    for place, node in enumerate(path.nodes):
-        edge = path.edges[place - 1] if place else None
-        yield from _format_step(node, edge, path.nodes[place - 1].id if place else "")
-
-
-def _format_step(node: Node, edge: Edge | None, before: str) -> Iterator[Text]:
-    lead = Text("  ")
-    if edge is not None:
-        lead.append(f"{'→' if edge.from_id == before else '←'} {edge.relation} {edge.weight:.2f} ", "cyan")
-    yield lead.append(f"{node.kind} ", "dim").append(clean(node.title))
-    yield Text(f"    {node.id}", style="dim")
+    before = ""
+    for node, edge in zip(path.nodes, (None, *path.edges), strict=True):
+        lead = Text("  ")
+        if edge is not None:
+            arrow = "→" if edge.from_id == before else "←"
+            lead.append(f"{arrow} {edge.relation} {edge.weight:.2f} ", "cyan")
+        yield lead.append(f"{node.kind} ", "dim").append(clean(node.title))
+        yield Text(f"    {node.id}", style="dim")
+        before = node.id
 
 
 relation_type = click.Choice([str(relation) for relation in Relation])

@@ -243,7 +243,9 @@ def find_files(given: Sequence[Path], folder: Path) -> Found:
         names = _choose_names(path, files, taken)
         found.files |= {names[name]: file for name, file in files.items()}
         taken |= {names[name]: str(file.resolve()) for name, file in files.items()}
-        found.gone += [name for name, source in taken.items() if _is_gone(Path(source), path.resolve())]
+        place = path.resolve()
+        mine = {name: Path(source) for name, source in taken.items() if Path(source).is_relative_to(place)}
+        found.gone += [name for name, source in mine.items() if not source.exists()]
     return found
 
 
@@ -304,10 +306,6 @@ def _choose_names(given: Path, files: Mapping[str, Path], taken: Mapping[str, st
         ):
             return names
     raise AssertionError("numbers have no end")
-
-
-def _is_gone(source: Path, given: Path) -> bool:
-    return source.is_relative_to(given) and not source.exists()
 
 
 def _read_sources(folder: Path) -> dict[str, str]:

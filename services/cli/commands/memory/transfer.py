@@ -123,7 +123,7 @@ def export(path: str, retired: bool, at: int, as_json: bool) -> None:
 
         def write_nodes(nodes: Iterable[Node]) -> None:
             for node in nodes:
-                write(dump_node(node))
+                write(dump_record(node))
                 known.add(node.id)
                 exported.nodes += 1
 
@@ -137,7 +137,7 @@ def export(path: str, retired: bool, at: int, as_json: bool) -> None:
                 query = GetQuery(ids=tuple(late[start : start + MAX_PAGE]), at=at)
                 write_nodes(ask("get", query, list[Node]))
             for edge in edges.edges:
-                write(dump_edge(edge))
+                write(dump_record(edge))
             exported.edges += len(edges.edges)
             bar.update(task, completed=exported.nodes + exported.edges)
     if path != "-":
@@ -170,18 +170,10 @@ def _open_sink(path: str) -> Iterator[Callable[[bytes], object]]:
         raise click.UsageError(f"{path!r} must end in .jsonl or .parquet, or be a folder")
 
 
-def dump_node(node: Node) -> bytes:
-    """A node as a line of JSON."""
-    return _dump(b"node", node)
-
-
-def dump_edge(edge: Edge) -> bytes:
-    """An edge as a line of JSON."""
-    return _dump(b"edge", edge)
-
-
-def _dump(kind: bytes, content: Node | Edge) -> bytes:
-    return b'{"record":"%b",%b\n' % (kind, content.to_json()[1:])
+def dump_record(record: Node | Edge) -> bytes:
+    """A node or an edge as a line of JSON."""
+    kind = b"node" if isinstance(record, Node) else b"edge"
+    return b'{"record":"%b",%b\n' % (kind, record.to_json()[1:])
 
 
 # --- in ---------------------------------------------------------------------------------------------
