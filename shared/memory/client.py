@@ -29,8 +29,6 @@ from shared.contracts import (
     Node,
     NodeHistory,
     NodePage,
-    Path,
-    PathsQuery,
     SpanKind,
     Traversal,
     TraverseQuery,
@@ -258,10 +256,6 @@ class Memory:
         """Walk the graph from the query's start."""
         return await self._ask("traverse", query, Traversal)
 
-    async def paths(self, query: PathsQuery) -> list[Path]:
-        """The best paths from one node to another, best first; empty if there is none."""
-        return await self._ask("paths", query, list[Path])
-
     async def brief(self, agent: str, **fields: Any) -> Briefing:
         """The briefing of ``agent``; ``fields`` are the others of BriefQuery."""
         with span(SpanKind.MEMORY, "briefing", agent) as asked:
@@ -329,23 +323,9 @@ class Memory:
         """Whether the daemon can read and write, and what is wrong if it cannot."""
         return await self._ask("health", None, dict[str, Any])
 
-    async def linker_status(self, edges: int = 0) -> dict[str, Any]:
-        """The linker's last round and its counts; with the last ``edges`` it made, and counts of all."""
-        return await self._ask("linker", LinkerQuery(action="status", edges=edges), dict[str, Any])
-
-    async def linker_trigger(self, edges: int = 0) -> dict[str, Any]:
-        """Start a round of the linker; returns its status as ``linker_status`` does."""
-        query = LinkerQuery(action="trigger", edges=edges)
-        return await self._ask("linker", query, dict[str, Any])
-
-    async def consolidate(self, edges: int = 0) -> dict[str, Any]:
-        """Make one event of many old ones that are alike, as is done weekly; returns as the others do."""
-        query = LinkerQuery(action="consolidate", edges=edges)
-        return await self._ask("linker", query, dict[str, Any])
-
-    async def reindex(self) -> dict[str, Any]:
-        """Rebuild the search indices from the tables."""
-        return await self._ask("reindex", None, dict[str, Any])
+    async def linker_trigger(self) -> dict[str, Any]:
+        """Start a round of the linker; returns its status."""
+        return await self._ask("linker", LinkerQuery(action="trigger"), dict[str, Any])
 
     async def rebuild(self, *, force: bool = False) -> dict[str, Any]:
         """Rebuild the store from the log of writes; ``health`` shows the progress.

@@ -59,9 +59,9 @@ def print_activity(activity: Activity, console: Console, *, as_json: bool) -> No
         printer.task(details)
     printer.line("")
     calls = [row for row in activity.conductor if row.kind in (RowKind.MODEL, RowKind.MORE)]
-    read = sum(each.input_tokens for each in (*activity.tasks, *calls))
-    written = sum(each.output_tokens for each in (*activity.tasks, *calls))
-    tokens = _format_tokens(read, written, sum(each.cost for each in (*activity.tasks, *calls)))
+    used: list[Row | TaskDetails] = [*activity.tasks, *calls]
+    read, written = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
+    tokens = _format_tokens(read, written, sum(each.cost for each in used))
     printer.line(f"{count(len(activity.tasks), 'task')}, {tokens or 'no model was asked'}")
 
 
