@@ -34,7 +34,7 @@ async def office(tmp_path: Path, model: ModelServer) -> AsyncIterator[Office]:
     brain = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": model.url, "MAILROOM_BRAIN_KEY": "key"}
     office = Office(tmp_path, MAILROOM_BRAIN_CONTEXT="20000", **brain)
     try:
-        await office.open(["memory", "engineer"])
+        await office.open(["memory", "engineer", "gateway"])
         yield office
     finally:
         await office.close()
