@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Goal, Presence
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Goal, Presence, TaskPriority
+from shared.contracts.base import MAX_TEXT
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,39 @@ class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
 
     goals: list[Goal]
     others: int
+
+
+GOAL_ID = r"[A-Za-z0-9_-]{1,80}"  # The ids that the conductor takes
+
+
+class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
+
+    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown. With a
+    ``goal_id`` of the person's choice, the same submitted again begins nothing twice. ``is_resolved`` says
+    that paths in the text were made whole where it was written: what still looks like one is no path.
+    """
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
+    goal_id: Annotated[str, msgspec.Meta(pattern=rf"^({GOAL_ID})?\Z")] = ""
+    is_resolved: bool = False
+
+
+class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a goal that was submitted, and the number of its message in OFFICE.
+
+    If it was submitted before under an id of one's own, ``status`` is the one that it has now. The number is
+    0 then, and with an Idempotency-Key.
+    """
+
+    goal_id: str
+    status: str = "submitted"
+    seq: int = 0
 
 
 class ToldItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,6 +134,12 @@ class Server:
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.02)
 
+    def kill_gateway(self) -> None:
+        """End the gateway, which says no word of it."""
+        assert self._gateway is not None
+        self._gateway.kill()
+        self._gateway.wait()
+
     def _gateway_listens(self) -> bool:
         try:
             return bool(find_address(self.config))

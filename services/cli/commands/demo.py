@@ -28,11 +28,11 @@ from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
 from shared.access.links import create_link
 from shared.bus import Bus
-from shared.contracts import Goal, Question, TaskStatus, generate_task_id
+from shared.contracts import Question, TaskStatus
 from shared.errors import StartError
-from shared.operations.submission import submit_and_follow
+from shared.operations.submission import make_body, publish
 from shared.queries.audit_log import AuditFollower, Gap
-from shared.queries.results import add_spending, read_results
+from shared.queries.progress import follow_to_results
 from shared.settings import Settings
 
 
@@ -118,11 +118,14 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         text = f"{EXAMPLE} {quote(str(repo))}"
         _print_heading(f'mailroom submit "{text}"  and every message, as in  mailroom tail')
         async with _tail(bus):
-            goal = await _submit(bus, text, repo)
+            body = make_body(text, {"repo": str(repo)})
+            submitted = await publish(bus, body)
+            changes = follow_to_results(bus, config, str(body["goal_id"]), submitted)
+            *_, ended = [progress async for progress in changes]
         _print_heading("Outcome")
-        print_outcome(
-            goal, open_console(), await add_spending(bus, config, goal, await read_results(bus, goal))
-        )
+        goal = ended.goal
+        assert goal is not None
+        print_outcome(goal, open_console(), ended.results)
         if goal.report_path:
             click.echo(f"\nAll of it: less {shlex.quote(goal.report_path)}")
         if goal.status is not TaskStatus.COMPLETED:
@@ -135,16 +138,6 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         return True
     finally:
         await bus.close()
-
-
-async def _submit(bus: Bus, text: str, repo: Path) -> Goal:
-    context = {"repo": str(repo)}
-    goal_id = generate_task_id("goal")
-    body = {"text": text, "goal_id": goal_id, "requester": subjects.USER, "context": context}
-    changes = [progress async for progress in await submit_and_follow(bus, body)]
-    goal = changes[-1].goal
-    assert goal is not None
-    return goal
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.goals import ONE, SubmittedGoal
+from services.gateway.api.goals import ONE
 from services.gateway.call import Call
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
@@ -24,14 +24,16 @@ from shared.operations.patches import (
     read_goal_patches,
     record_applied,
 )
-from shared.operations.submission import derive_goal_id, submit_keyed
+from shared.operations.submission import derive_goal_id, submit_once
 from shared.queries.results import DeliveredPatch, find_goal
+from shared.views.listed import SubmittedGoal
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a goal is stopped."""
+    """Why a goal is stopped; if it ``must_be_open``, one that is cancelled already is a conflict."""
 
     reason: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    must_be_open: bool = False
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +94,7 @@ async def cancel(call: Call, body: Cancellation) -> GoalSummary:
         goal = await cancel_goal(call.gateway.bus, name, body.reason, person=call.person.name)
     except TooLate:
         goal, _ = await find_goal(call.gateway.bus, name)
-        if goal.status is not TaskStatus.CANCELLED:
+        if body.must_be_open or goal.status is not TaskStatus.CANCELLED:
             raise
     return (await summarize_goals(call.gateway, [goal]))[0]
 
@@ -103,8 +105,7 @@ async def retry(call: Call, body: Nothing) -> SubmittedGoal:
     goal = await find_ended(bus, call.path["goal_id"])
     key = call.key and f"retry {goal.goal_id} {call.key}"
     goal_id = derive_goal_id(bus, person, key)
-    await submit_keyed(bus, make_retry(goal, goal_id, person=person), key)
-    return SubmittedGoal(goal_id=goal_id)
+    return await submit_once(bus, make_retry(goal, goal_id, person=person), key)
 
 
 async def say(call: Call, body: Words) -> GoalSummary:
