@@ -1,5 +1,6 @@
 """Goals, agents, requests for approval, news, and what happens later, as lists show them."""
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -63,6 +64,47 @@ class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str
     status: str = "submitted"
     seq: int = 0
+
+
+class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch that an agent delivered, and the folder it was made for; empty if that was not recorded."""
+
+    path: str
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the project."""
+        return PurePath(self.path).stem
+
+
+class PatchFile(DeliveredPatch, frozen=True, kw_only=True):
+    """A patch and its bytes."""
+
+    data: bytes
+
+
+class GoalPatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The patches of a goal, for whoever applies them where they are."""
+
+    goal_id: str
+    patches: list[PatchFile]
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch and what became of it: ``done`` is applied, already applied, declined or refused.
+
+    ``undo`` is the command that takes it out again, ``problem`` why it was refused and ``cure`` what helps.
+    """
+
+    project: str
+    patch: str
+    folder: str
+    done: str
+    files: list[str] = []
+    undo: str = ""
+    problem: str = ""
+    cure: str = ""
 
 
 class ToldItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.goals import ONE
+from services.gateway.api.patches import read_goal_patches, record_applied
 from services.gateway.call import Call
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
@@ -16,17 +17,14 @@ from shared.contracts.records import MAX_INSTRUCTION
 from shared.errors import TooLate
 from shared.operations.goals import cancel_goal, find_ended, make_retry, resume_goal
 from shared.operations.patches import (
-    Applied,
     PatchView,
     apply_fitting,
     describe_patch,
     fit_delivered,
-    read_goal_patches,
-    record_applied,
 )
 from shared.operations.submission import derive_goal_id, submit_once
-from shared.queries.results import DeliveredPatch, find_goal
-from shared.views.listed import SubmittedGoal
+from shared.queries.results import find_goal
+from shared.views.listed import Applied, DeliveredPatch, SubmittedGoal
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,7 +123,7 @@ async def diff(call: Call) -> Patches:
 
 def _examine(patch: DeliveredPatch, goal: Goal) -> PatchState:
     view: PatchView = describe_patch(patch)
-    fitting = fit_delivered(patch, None, goal)
+    fitting = fit_delivered(patch, None, goal.goal_id)
     shown = msgspec.structs.asdict(view)
     if refused := fitting.refused:
         return PatchState(**shown, fit="refused", problem=refused.problem, cure=refused.cure)
@@ -141,12 +139,12 @@ async def apply(call: Call, body: Choice) -> AppliedPatches:
     goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"], body.projects)
     done = [await asyncio.to_thread(_apply, patch, goal) for patch in patches]
     if applied := [each for each in done if each.done == "applied"]:
-        await record_applied(call.gateway.bus, goal, applied, person=call.person.name)
+        await record_applied(call.gateway.bus, goal.goal_id, applied, person=call.person.name)
     return AppliedPatches(goal_id=goal.goal_id, patches=done)
 
 
 def _apply(patch: DeliveredPatch, goal: Goal) -> Applied:
-    return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal))
+    return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal.goal_id))
 
 
 ENDPOINTS = (
