@@ -150,7 +150,7 @@ def _ask(
     data = None if body is None else msgspec.json.encode(body)
     try:
         connection = _request(
-            login, method, path, data, timeout, {"Mailroom-Fresh": "yes"} if is_fresh else {}
+            login, method, path, data, timeout, {"Mailroom-Fresh": "yes"} if is_fresh and data is None else {}
         )
         try:
             response = connection.getresponse()
@@ -170,7 +170,7 @@ def _ask(
 def _request(
     login: Login, method: str, path: str, data: bytes | None, timeout: float, more: Mapping[str, str]
 ) -> http.client.HTTPConnection:
-    """Send a request; ``more`` are headers of one that reads."""
+    """Send a request; ``more`` are headers."""
     parts = parse_address(login.url)
     host = parts.hostname or ""
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -236,9 +236,9 @@ def _other_version(login: Login) -> MailroomError:
 class EventStream:
     """An answer that goes on: its server-sent events up to one named ``last``, decoded by ``kinds``.
 
-    Others are passed over. ``body`` is sent as JSON, by POST. Reading raises what ``get`` raises, also for an
-    event ``problem`` and an early end, and BusUnavailable if nothing comes for ``timeout`` seconds. It may be
-    closed from another thread.
+    Others are passed over. ``body`` is sent as JSON, by POST; the gateway does that once for each ``key``.
+    Reading raises what ``get`` raises, also for an event ``problem`` and an early end, and BusUnavailable if
+    nothing comes for ``timeout`` seconds. It may be closed from another thread.
     """
 
     def __init__(
@@ -249,6 +249,7 @@ class EventStream:
         *,
         query: Query | None = None,
         body: object = None,
+        key: str = "",
         timeout: float = TIMEOUT,
         login: Login | None = None,
     ) -> None:
@@ -256,6 +257,7 @@ class EventStream:
         self._kinds, self._last = kinds, last
         data = None if body is None else msgspec.json.encode(body)
         method, headers = "GET" if data is None else "POST", {"Accept": "text/event-stream"}
+        headers |= {"Idempotency-Key": key} if key else {}
         try:
             self._connection = _request(self._login, method, _with_query(path, query), data, timeout, headers)
             self._socket: socket.socket = self._connection.sock

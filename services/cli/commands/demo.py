@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from services.cli.commands.chat.answering import ask_nexus
+from services.cli.api import Login
+from services.cli.commands.chat.answering import Question, ask_nexus, make_session
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import format_examples, quote
 from services.cli.commands.tail import MessageFilter, print_gap, print_message
@@ -26,9 +27,11 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
+from shared.access.address import find_address
+from shared.access.command_token import read_command_token
 from shared.access.links import create_link
 from shared.bus import Bus
-from shared.contracts import Question, TaskStatus
+from shared.contracts import TaskStatus
 from shared.errors import StartError
 from shared.operations.submission import make_body, publish
 from shared.queries.audit_log import AuditFollower, Gap
@@ -131,8 +134,9 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         if goal.status is not TaskStatus.COMPLETED:
             return False
         _print_heading(f'mailroom ask "{QUESTION}"')
-        question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
-        print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
+        login = Login(url=find_address(config), token=read_command_token(config), is_here=True)
+        question = Question(session=make_session(), text=QUESTION)
+        print_answer(await ask_nexus(question, ANSWER_TIMEOUT, login))
         if sys.stdout.isatty():  # elsewhere the office closes at once
             click.echo(f"\nIn a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
         return True

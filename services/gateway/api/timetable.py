@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.call import Call
-from services.gateway.conversations import Answer
 from services.gateway.routing import Endpoint
 from services.gateway.timetable.items import list_items
 from services.gateway.timetable.night_queue import read_night_queue
@@ -16,6 +15,7 @@ from shared.clock import read_zone
 from shared.contracts import TaskStatus
 from shared.queries.spending import read_night_state
 from shared.queries.timetable import ENDED, read_timetable
+from shared.views.desk import Answer
 from shared.views.listed import Item, TimetablePage
 
 TIMETABLE = "/api/v1/timetable"

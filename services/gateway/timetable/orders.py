@@ -8,7 +8,7 @@ import re
 from datetime import datetime
 
 from services.gateway.call import Call
-from services.gateway.conversations import PAGE_SESSION, Answer, ask, wait_for_answer
+from services.gateway.conversations import PAGE_SESSION, ask, wait_for_answer
 from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import Failure, not_found
 from services.gateway.timetable.items import view_due
@@ -17,6 +17,7 @@ from shared.clock import read_zone
 from shared.contracts import Question, ResultOutcome
 from shared.errors import BusUnavailable
 from shared.queries.timetable import ENDED, read_timetable
+from shared.views.desk import Answer
 from shared.views.listed import Item
 
 TIMEOUT = 20.0  # seconds until the front desk must have answered; if it runs, it takes a tenth of a second
