@@ -226,7 +226,7 @@ class Maintenance:
             group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
             group.create_task(self._keep_trying(lambda: self._repeat(CONSOLIDATE_EVERY, self._tidy)))
-            group.create_task(self._keep_trying(lambda: self._repeat(RECALL_EVERY, self._measure_recall)))
+            group.create_task(self._keep_trying(lambda: self._repeat(RECALL_EVERY, self._recall.measure)))
 
     async def answer(self, action: str, edges: int = 0) -> dict[str, Any]:
         """The linker's status; ``trigger`` makes it do a round first, ``consolidate`` what is done weekly.
@@ -275,7 +275,7 @@ class Maintenance:
                 log.exception("upkeep_failed")
             await asyncio.sleep(PAUSE)
 
-    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
         while True:
             await asyncio.sleep(seconds)
             await work()
@@ -358,9 +358,6 @@ class Maintenance:
         self._counts["merged"] = self._counts.get("merged", 0) + found.merged
         if found.after != after:
             await self._engine.write_note(SWEEP, found.after)
-
-    async def _measure_recall(self) -> None:
-        await self._recall.measure()
 
     async def _count_accesses(self) -> None:
         write = await self._briefings.take_accesses()

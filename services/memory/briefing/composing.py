@@ -44,7 +44,6 @@ from services.memory.briefing.sections import (
     PATTERNS,
     SHARED,
     UNRESOLVED,
-    Candidates,
     Facts,
     Placement,
     assign_sections,
@@ -139,7 +138,7 @@ def draft(view: "View", agent: str, moment: float, *, contradictions: bool = Tru
         version=view.version,
         moment=moment,
         consulted=choice.consulted,
-        preface=_preface(scope, filled),
+        preface=EMPTY if not filled else "" if scope.node else NODELESS,
         sections=filled,
     )
 
@@ -223,12 +222,6 @@ def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
         if item.tier <= FOR_ALL or kind not in ("event", "task") or counts[kind] <= PASSING:
             kept.append(unit)
     return kept
-
-
-def _preface(scope: AgentScope, sections: Iterable[Section]) -> str:
-    if not any(sections):
-        return EMPTY
-    return "" if scope.node else NODELESS
 
 
 def _shorten_node(node: Node, *, many: bool) -> Node:
@@ -372,9 +365,10 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
     read = dict.fromkeys(listed.ids, 0)
     placed = Counter[str]()
     for _ in range(ROUNDS):
-        for title in _unfilled(listed, read, placed):
-            wanted += listed.ids[title][read[title] : read[title] + BATCH]
-            read[title] += BATCH
+        for title, ids in listed.ids.items():
+            if placed[title] < SECTION and read[title] < len(ids):  # not yet enough undisputed nodes
+                wanted += ids[read[title] : read[title] + BATCH]
+                read[title] += BATCH
         if not wanted:
             break
         new = [key for key in dict.fromkeys(wanted) if key not in considered]
@@ -385,10 +379,12 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
         wanted = []
     nodes = {node.id: node for node in view.nodes(places)}
     places = _leave_out_repeated(nodes, places)
+    # Contradictions also concern the agent if the node itself is near it and not shown
+    shown = {*places, *scope.near, *scope.ties, *scope.anchors}
     return Selection(
         nodes=nodes,
         places=places,
-        contradictions=[link for link in links if link.node in places or _is_local(link.node, scope)],
+        contradictions=[link for link in links if link.node in shown],
         left={title: sum(key not in considered for key in ids) for title, ids in listed.ids.items()},
         open=listed.open,
         consulted=len(considered | everything.keys()),
@@ -405,32 +401,16 @@ def _leave_out_repeated(nodes: dict[str, Node], places: dict[str, Placement]) ->
     return {key: place for key, place in places.items() if nodes[key].kind not in EVENTS or key in kept}
 
 
-def _is_local(node_id: str, scope: AgentScope) -> bool:
-    """Whether a node's contradictions concern the agent, though the node itself is not shown."""
-    return node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
-
-
 def _assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
     nodes = view.describe(ids)
     may_be_shared = nodes.of_kinds(*SHARED).tolist()
-    flagged, uncertain = _read_suspects(view, scope)
+    suspects = view.nodes(scope.suspects)
+    flagged = (node for node in suspects if is_flagged(node, but="generic" if node.kind in LASTING else ""))
     facts = Facts(
         bound=find_bound(view, compress(ids, may_be_shared), scope.moment),
         questioned=find_questioned(view.graph, ids, scope.moment),
-        flagged=flagged,
-        uncertain=uncertain,
+        flagged={node.id for node in flagged},
+        uncertain={node.id for node in suspects if is_uncertain(node)},
     )
     return assign_sections(ids, nodes, scope, facts)
-
-
-def _read_suspects(view: "View", scope: AgentScope) -> tuple[set[str], set[str]]:
-    """Those of the suspects whose metadata ask for a review, and those that say that little is sure."""
-    nodes = view.nodes(scope.suspects)
-    flagged = (node for node in nodes if is_flagged(node, but="generic" if node.kind in LASTING else ""))
-    return {node.id for node in flagged}, {node.id for node in nodes if is_uncertain(node)}
-
-
-def _unfilled(listed: Candidates, read: Mapping[str, int], placed: Mapping[str, int]) -> list[str]:
-    """The sections that have candidates left and not yet enough undisputed nodes ``placed``."""
-    return [title for title, ids in listed.ids.items() if placed[title] < SECTION and read[title] < len(ids)]

@@ -205,9 +205,13 @@ def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
 
 
 def _finish(page: Page, filling: "_Filling") -> RenderedText:
-    kept = filling.kept
-    sections = tuple(_cut(page.sections[index], kept[index]) for index in sorted(kept))
-    return RenderedText(text=_write(page, sections, filling.lines), sections=sections)
+    sections = []
+    for index, units in sorted(filling.kept.items()):
+        section = page.sections[index]
+        cut = msgspec.structs.replace(section, units=tuple(units))
+        omitted = section.omitted + len(section.items) - len(cut.items)
+        sections.append(msgspec.structs.replace(cut, omitted=omitted))
+    return RenderedText(text=_write(page, sections, filling.lines), sections=tuple(sections))
 
 
 def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
@@ -261,15 +265,6 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Line, room: int, places: int
             closed.add(turn.section)
             missed = min(missed, turn.turn)
     return _Filling(kept, lines, missed)
-
-
-def _cut(section: Section, units: Sequence[Unit]) -> Section:
-    omitted = section.omitted + _count_items(section.units) - _count_items(units)
-    return msgspec.structs.replace(section, units=tuple(units), omitted=omitted)
-
-
-def _count_items(units: Iterable[Unit]) -> int:
-    return sum([len(unit.items) for unit in units])
 
 
 def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:

@@ -307,7 +307,10 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
         openings.update([title] if is_open else [])
     every = list(dict.fromkeys(key for section in weights.values() for key in section))
     nodes, rows = view.describe(every), dict(zip(every, range(len(every)), strict=True))
-    worth, ranks = _worth(nodes, scope.moment), _rank(view, scope, every, nodes)
+    # importance x recency of those that are important enough
+    worth = rank_all(nodes, np.ones(len(every)), scope.moment)
+    worth[nodes.column("importance") < MIN_IMPORTANCE] = -1.0
+    ranks = _rank(view, scope, every, nodes)
 
     def order(section: Weights) -> list[str]:
         places = np.fromiter(map(rows.__getitem__, section), np.intp, len(section))
@@ -337,16 +340,6 @@ def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list
 
 
 Source = Iterable[tuple[str, Weights]]
-
-
-def _worth(nodes: NodeColumns, moment: float) -> Floats:
-    """importance x recency of those that are important enough, -1 of the others."""
-    importance = nodes.column("importance")
-    return np.where(importance >= MIN_IMPORTANCE, rank_all(nodes, np.ones(len(importance)), moment), -1.0)
-
-
-def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: float) -> Floats:
-    return np.asarray(importance * np.exp(-rates * np.maximum(0.0, moment - changed) / DAY))
 
 
 def _tied(view: "View", scope: AgentScope) -> Source:
@@ -442,7 +435,8 @@ def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
     """The nodes of a kind with the highest importance x recency."""
 
     def order(importance: Floats, changed: Floats) -> Floats:
-        return _fade(importance, changed, DAILY_RATES.get(kind, OTHER_RATE), moment)
+        rate = DAILY_RATES.get(kind, OTHER_RATE)
+        return np.asarray(importance * np.exp(-rate * np.maximum(0.0, moment - changed) / DAY))
 
     return view.select(kinds=(kind,), min_importance=MIN_IMPORTANCE, limit=limit, order=order)
 

@@ -15,7 +15,7 @@ from services.memory.briefing.page import Page
 from services.memory.briefing.scope import is_known, name_agents
 from services.memory.engine import MemoryEngine
 from services.memory.graph import decay
-from services.memory.writes.change import Change
+from services.memory.writes.change import Change, key_of
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -292,7 +292,7 @@ def _reinforce(view: "View", lists: Iterable[list[str]], moment: float) -> tuple
         edges = view.graph.between(view.graph.locate(ids), (), decay.HIDDEN, moment, MAX_EDGES) if ids else []
         for edge in edges:
             highest = max(importance.get(edge.from_id, 0.0), importance.get(edge.to_id, 0.0))
-            key = (edge.from_id, edge.to_id, edge.relation.value)
+            key = key_of(edge)
             if key not in reinforced and (stronger := decay.reinforce(edge, highest, moment)):
                 reinforced[key] = stronger
         if len(reinforced) >= MAX_EDGES:

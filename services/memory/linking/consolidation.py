@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from services.memory.linking.claim_words import DAYS, MONTH_NAMES
 from services.memory.linking.rules import move_edges
+from services.memory.writes.change import key_of
 from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
 from shared.contracts.base import amended
 
@@ -117,7 +118,7 @@ def _edges_of(view: "View", many: Iterable[Node], stays: str) -> tuple[Edge, ...
     for node_id in sorted(gone):
         outer = [e for e in view.graph.edges_of(node_id) if not {e.from_id, e.to_id} <= gone]
         for edge in move_edges(outer, node_id, stays):
-            key = (edge.from_id, edge.to_id, edge.relation.value)
+            key = key_of(edge)
             there = best.get(key) or view.graph.edge(*key)
             if there is None or edge.weight > there.weight:
                 best[key] = edge
