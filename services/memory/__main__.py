@@ -17,8 +17,8 @@ from services.memory.loading import limit_heaps
 from services.memory.maintenance import Maintenance, RecallService
 from services.memory.past import PastService
 from services.memory.picture import LayoutService
+from services.memory.writes.gate import parse_add, parse_link
 from services.memory.writes.log_follower import LogFollower
-from services.memory.writes.public_writes import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run

@@ -25,7 +25,7 @@ from services.memory.writes.change import (
     name_edge,
     read_vectors,
 )
-from services.memory.writes.public_writes import (
+from services.memory.writes.gate import (
     TRUSTED,
     author_of,
     dispute,
