@@ -1,4 +1,4 @@
-"""The write gate: what clients may send, whose it is, and why something is refused and what to do about it."""
+"""The write gate: what clients may send, whose it is, why something is refused and what to do about it."""
 
 import difflib
 import hashlib
