@@ -21,7 +21,7 @@ from services.memory.ingest.pieces import (
     parse_date,
     tag_speaker,
 )
-from shared.delivery.mail_text import UNREADABLE, parse_mail, read_text
+from shared.delivery.mailbox import UNREADABLE, parse_mail, read_text
 from shared.delivery.smtp import strip_quoted
 
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s?Uhr)?"
