@@ -1,4 +1,4 @@
-"""Briefings: composed of what has a place in them, kept while memory is unchanged, and their accesses counted."""
+"""Briefings: composed of what has a place in them, cached while memory is unchanged; accesses counted."""
 
 import asyncio
 import threading
