@@ -119,9 +119,7 @@ class Facts(NamedTuple):
     uncertain: Collection[str]
 
 
-def assign_sections(
-    ids: Sequence[str], nodes: NodeColumns, scope: AgentScope, facts: Facts
-) -> dict[str, Placement]:
+def assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:
     """The sections that nodes belong to and their rank there, of those that belong to this briefing.
 
     The first of these that fits: Unresolved, what is near and marked for review or of low confidence;
@@ -133,6 +131,16 @@ def assign_sections(
     those below MIN_IMPORTANCE have no section, but the agent's own node always has. What may have been
     superseded counts as if it were, but for the agent's own notes: that is asked elsewhere, if there is room.
     """
+    nodes = view.describe(ids)
+    may_be_shared = nodes.of_kinds(*SHARED).tolist()
+    suspects = view.nodes(scope.suspects)
+    flagged = (node for node in suspects if is_flagged(node, but="generic" if node.kind in LASTING else ""))
+    facts = Facts(
+        bound=find_bound(view, compress(ids, may_be_shared), scope.moment),
+        questioned=find_questioned(view.graph, ids, scope.moment),
+        flagged={node.id for node in flagged},
+        uncertain={node.id for node in suspects if is_uncertain(node)},
+    )
     found = _Candidates(ids, nodes, scope, facts)
     sections, weights, notes = found.choose_sections()
     placed = np.flatnonzero(found.is_shown() & (weights > 0))
@@ -442,7 +450,7 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
     contested = {link.node for link in links}
     own = [scope.node.id] if scope.node else []
     wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
-    spots = _assign_sections(view, scope, [*dict.fromkeys((*everything, *wanted))])
+    spots = assign_sections(view, scope, [*dict.fromkeys((*everything, *wanted))])
     considered: set[str] = set()
     places: dict[str, Placement] = {}
     read = dict.fromkeys(listed.ids, 0)
@@ -482,18 +490,3 @@ def _leave_out_repeated(nodes: dict[str, Node], places: dict[str, Placement]) ->
             latest[nodes[key].source.agent, nodes[key].title] = key
     kept = set(latest.values())
     return {key: place for key, place in places.items() if nodes[key].kind not in EVENTS or key in kept}
-
-
-def _assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:
-    """The places of those nodes that have one, by id."""
-    nodes = view.describe(ids)
-    may_be_shared = nodes.of_kinds(*SHARED).tolist()
-    suspects = view.nodes(scope.suspects)
-    flagged = (node for node in suspects if is_flagged(node, but="generic" if node.kind in LASTING else ""))
-    facts = Facts(
-        bound=find_bound(view, compress(ids, may_be_shared), scope.moment),
-        questioned=find_questioned(view.graph, ids, scope.moment),
-        flagged={node.id for node in flagged},
-        uncertain={node.id for node in suspects if is_uncertain(node)},
-    )
-    return assign_sections(ids, nodes, scope, facts)
