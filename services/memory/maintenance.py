@@ -65,13 +65,16 @@ def find_planted(view: View, facts: Vectors, questions: Vectors, moment: float) 
     ``facts`` and ``questions`` are the vectors of both; ``moment`` is now, in seconds since 1970.
     """
     planted = [f"planted-{number}" for number in range(len(load_facts()))]
-    around = _find_around(view, questions, moment)
+    around: dict[str, Node] = {}  # the nodes of memory that rank highest for any of the questions
+    for fact, vector in zip(load_facts(), questions, strict=True):
+        for hit in view.search(MemoryQuery(text=fact.question, limit=NEAR), vector, moment):
+            around[hit.node.id] = hit.node
     written = (datetime.fromtimestamp(moment, UTC) - AGE).isoformat()
     nodes = [
         Node(id=key, kind=fact.kind, title=fact.text, created_at=written, source=Source(agent="user"))
         for key, fact in zip(planted, load_facts(), strict=True)
     ]
-    copy = _copy(view, around)
+    copy = _copy(view, [*around.values()])
     _put(copy, nodes, facts)
     found = []
     for key, fact, vector in zip(planted, load_facts(), questions, strict=True):
@@ -79,15 +82,6 @@ def find_planted(view: View, facts: Vectors, questions: Vectors, moment: float) 
         hits = copy.search(msgspec.structs.replace(query, limit=WIDE), vector, moment)
         found.append(key in {hit.node.id for hit in arrange(hits, query, copy.vectors)})
     return found
-
-
-def _find_around(view: View, questions: Vectors, moment: float) -> list[Node]:
-    """The nodes of memory that rank highest for any of the questions."""
-    nodes: dict[str, Node] = {}
-    for fact, vector in zip(load_facts(), questions, strict=True):
-        for hit in view.search(MemoryQuery(text=fact.question, limit=NEAR), vector, moment):
-            nodes[hit.node.id] = hit.node
-    return [*nodes.values()]
 
 
 def _copy(view: View, nodes: Sequence[Node]) -> View:
