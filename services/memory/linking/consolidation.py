@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from services.memory.graph.decay import parse_time
-from services.memory.linking.claim_words import DAYS, MONTH_NAMES
 from services.memory.linking.rules import move_edges
 from services.memory.writes.change import key_of
 from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
 from shared.contracts.base import amended
+from shared.language.times.time_phrases import MONTH_NAMES, WEEKDAY_NAMES
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -28,7 +28,7 @@ MOST = 500  # The most nodes of one write; the rest is done with the next
 MOST_EDGES = 50  # The most edges that the one takes over from the many, the weightiest
 SUMMARY = "events-"  # What the id of a consolidated event begins with
 
-_NAMES = "|".join(name for name in (*DAYS, *MONTH_NAMES) if name != "may")
+_NAMES = "|".join(name for name in (*WEEKDAY_NAMES, *MONTH_NAMES) if name != "may")
 _VARIES = re.compile(rf"\S*\d\S*|\b({_NAMES})\b")
 """What differs from one occurrence to the next: numbers, ids, dates, days and months."""
 _COUNTED = re.compile(r" \(\d+ times\)$")
