@@ -267,17 +267,30 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     position: str
 
 
-async def ask(gateway: Gateway, question: Question) -> Asked:
-    """Store a question, once for each id; raises Conflict if another one has that id."""
+async def ask(
+    gateway: Gateway, question_id: str, text: str, person: str, session: str = "", *, remember: bool = False
+) -> Asked:
+    """Store a question, once for each id; raises Conflict if another one has that id.
+
+    ``remember``: with the last turns of its session.
+    """
+    question = Question(
+        id=question_id,
+        sender=subjects.USER,
+        recipient=subjects.NEXUS,
+        text=text,
+        user_session_id=session,
+        history=await read_history(gateway, session) if remember else (),
+        person=person,
+    )
     position = str(gateway.index.position)
-    known = await read_turn(gateway, question.id)
+    known = await read_turn(gateway, question_id)
     if known is None:
         subject = subjects.mail(subjects.NEXUS, subjects.USER)
-        await gateway.bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question.id})
-    elif known.text != question.text:
+        await gateway.bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question_id})
+    elif known.text != text:
         raise Conflict("Another question was asked with this key", "Send a new Idempotency-Key")
-    session = question.user_session_id or question.id
-    return Asked(id=question.id, session_id=session, position=position)
+    return Asked(id=question_id, session_id=session or question_id, position=position)
 
 
 async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | AnswerWords | Turn, None]:

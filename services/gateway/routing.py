@@ -131,19 +131,16 @@ def decode_query(request: Request, kind: Any) -> Any:
 
     Raises ValidationError, and Failure for an unknown parameter.
     """
-    multiple = {field.name for field in msgspec.structs.fields(kind) if _is_sequence(field.type)}
+    fields = msgspec.structs.fields(kind)
+    multiple = {each.name for each in fields if getattr(each.type, "__origin__", None) in (tuple, list)}
     values: dict[str, Any] = {}
     for name in request.query_params:
         given = request.query_params.getlist(name)
         values[name] = given if name in multiple else given[-1]
-    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    known = {field.encode_name for field in fields}
     if unknown := sorted(values.keys() - known):
         raise Failure(422, f"There is no parameter {unknown[0][:60]!r}", _suggest(unknown[0], sorted(known)))
     return msgspec.convert(values, kind, strict=False)
-
-
-def _is_sequence(kind: Any) -> bool:
-    return getattr(kind, "__origin__", None) in (tuple, list)
 
 
 async def decode_body(request: Request, kind: Any) -> Any:
@@ -196,7 +193,12 @@ REFERENCE = "#/components/schemas/{name}"
 
 def describe(table: Sequence[Endpoint]) -> bytes:
     """The document as JSON."""
-    kinds = [kind for endpoint in table for kind in _kinds(endpoint)]
+    kinds: list[Any] = []
+    for endpoint in table:
+        kinds += [endpoint.types[name] for name in ("query", "body") if name in endpoint.parameters]
+        kinds += endpoint.contracts
+        if _is_json(answer := endpoint.types.get("return")):
+            kinds.append(answer)
     schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=REFERENCE)
     by_kind = dict(zip(map(repr, [*kinds, Problem]), schemas, strict=True))
     for endpoint in table:
@@ -227,12 +229,6 @@ def describe(table: Sequence[Endpoint]) -> bytes:
         },
         order="sorted",
     )
-
-
-def _kinds(endpoint: Endpoint) -> list[Any]:
-    answer = endpoint.types.get("return")
-    named = [endpoint.types[name] for name in ("query", "body") if name in endpoint.parameters]
-    return [*named, *endpoint.contracts, *([answer] if _is_json(answer) else [])]
 
 
 def _is_json(answer: Any) -> bool:

@@ -299,27 +299,24 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
 
 def _of_process(process: ServerProcess) -> Iterator[Metric]:
     """The figures of nats-server itself; counts begin at 0 when it is started."""
-    gauges = {
-        "connections": ("Connections to nats-server now", process.connections),
-        "memory_bytes": ("Memory that nats-server has", process.mem),
-        "subscriptions": ("Subscriptions of all connections", process.subscriptions),
-        "jetstream_bytes": (
-            "Bytes of JetStream on disk",
-            process.jetstream.stats.storage,
-        ),
-    }
-    counters = {
-        "connections_opened": ("Connections since its start", process.total_connections),
-        "slow_consumers": (
-            "Connections closed for reading too slowly",
-            process.slow_consumers,
-        ),
-        "received_messages": ("Messages from clients and other servers", process.received.msgs),
-        "received_bytes": ("Bytes of those", process.received.bytes),
-        "sent_messages": ("Messages to clients and other servers", process.sent.msgs),
-        "sent_bytes": ("Bytes of those", process.sent.bytes),
-    }
-    for name, (text, number) in gauges.items():
-        yield _gauge(f"mailroom_nats_{name}", text, (), [(number,)])
-    for name, (text, number) in counters.items():
-        yield _counter(f"mailroom_nats_{name}", text, (), [(number,)])
+    yield from (
+        _gauge(f"mailroom_nats_{name}", text, (), [(number,)])
+        for name, text, number in (
+            ("connections", "Connections to nats-server now", process.connections),
+            ("memory_bytes", "Memory that nats-server has", process.mem),
+            ("subscriptions", "Subscriptions of all connections", process.subscriptions),
+            ("jetstream_bytes", "Bytes of JetStream on disk", process.jetstream.stats.storage),
+        )
+    )
+    sent, received = process.sent, process.received
+    yield from (
+        _counter(f"mailroom_nats_{name}", text, (), [(number,)])
+        for name, text, number in (
+            ("connections_opened", "Connections since its start", process.total_connections),
+            ("slow_consumers", "Connections closed for reading too slowly", process.slow_consumers),
+            ("received_messages", "Messages from clients and other servers", received.msgs),
+            ("received_bytes", "Bytes of those", received.bytes),
+            ("sent_messages", "Messages to clients and other servers", sent.msgs),
+            ("sent_bytes", "Bytes of those", sent.bytes),
+        )
+    )
