@@ -1,4 +1,4 @@
-"""What handlers work with."""
+"""What handlers work with: the parts of the gateway, one request, and what is kept of the bus."""
 
 import contextlib
 from collections import OrderedDict, defaultdict

@@ -1,4 +1,4 @@
-"""The overnight queue as its files are, read only."""
+"""What happens by itself, as one list, with the overnight queue as its files are, read only."""
 
 import os
 import stat
@@ -62,7 +62,19 @@ def read_night_queue(settings: Settings, state: NightState, now: datetime | None
     listed = {name: _list_files(folder / name) for name in FOLDERS}
     jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
     jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
-    jobs += [_read_ended(path) for path in _latest(listed["archive"])]
+    for path in _latest(listed["archive"]):
+        content = next(_decode(path, _Result), _Result())
+        job = content.metadata.get("job")
+        task = str(job.get("task", "")) if isinstance(job, dict) else ""
+        ended = NightJob(
+            id=path.stem,
+            state="ended",
+            task=flatten(task, 300),
+            at=content.completed_at or _stamp(path),
+            task_id=content.task_id,
+            outcome=content.outcome or content.status,
+        )
+        jobs.append(ended)
     for path in _latest(listed["failed"]):
         note = next(_read_bytes(path.with_name(f"{path.name}.reason")), b"").decode("utf-8", "replace")
         refused = NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(note, 300))
@@ -109,20 +121,6 @@ def _read_job(path: Path, state: str) -> NightJob:
         when=content.when[:10],
         at=_stamp(path),
         task_id=path.stem if state == "running" else "",
-    )
-
-
-def _read_ended(path: Path) -> NightJob:
-    content = next(_decode(path, _Result), _Result())
-    job = content.metadata.get("job")
-    task = str(job.get("task", "")) if isinstance(job, dict) else ""
-    return NightJob(
-        id=path.stem,
-        state="ended",
-        task=flatten(task, 300),
-        at=content.completed_at or _stamp(path),
-        task_id=content.task_id,
-        outcome=content.outcome or content.status,
     )
 
 

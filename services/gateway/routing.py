@@ -177,15 +177,15 @@ def make_routes(gateway: Gateway, table: Sequence[Endpoint]) -> list[Route]:
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    return [_make_route(gateway, path, endpoints) for path, endpoints in by_path.items()]
 
+    def make_route(path: str, endpoints: dict[str, Endpoint]) -> Route:
+        async def answer(request: Request) -> Response:
+            method = "GET" if request.method == "HEAD" else request.method
+            return await endpoints[method].answer(gateway, request)
 
-def _make_route(gateway: Gateway, path: str, endpoints: dict[str, Endpoint]) -> Route:
-    async def answer(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await endpoints[method].answer(gateway, request)
+        return Route(path, answer, methods=list(endpoints))
 
-    return Route(path, answer, methods=list(endpoints))
+    return [make_route(path, endpoints) for path, endpoints in by_path.items()]
 
 
 REFERENCE = "#/components/schemas/{name}"
@@ -255,7 +255,14 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if description:
         operation["description"] = " ".join(description.split())
     if "query" in endpoint.parameters:
-        parameters += _query_parameters(endpoint.types["query"])
+        (schema,), components = msgspec.json.schema_components(
+            [endpoint.types["query"]], ref_template=REFERENCE
+        )
+        body = components[schema["$ref"].rpartition("/")[2]]
+        parameters += [
+            {"name": name, "in": "query", "required": name in body.get("required", ()), "schema": each}
+            for name, each in body["properties"].items()
+        ]
     if parameters:
         operation["parameters"] = parameters
     if "body" in endpoint.parameters:
@@ -290,13 +297,3 @@ def _location(description: str) -> dict[str, Any]:
 
 def _response(description: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": description, "content": {media_type: {"schema": schema} if schema else {}}}
-
-
-def _query_parameters(kind: Any) -> list[dict[str, Any]]:
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=REFERENCE)
-    body = components[schema["$ref"].rpartition("/")[2]]
-    required = body.get("required", ())
-    return [
-        {"name": name, "in": "query", "required": name in required, "schema": each}
-        for name, each in body["properties"].items()
-    ]

@@ -1,4 +1,4 @@
-"""The waterfall of a goal or a task: rows with a beginning and an end, each under the one it is part of."""
+"""The waterfall of a goal or task, rows each under the one it is part of; all on record of a task."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The channels as ``[deliver]`` of mailroom.toml has them; their secrets are in files or the environment."""
+"""The channels as ``[deliver]`` of mailroom.toml has them, and what one is given to send.
+
+Their secrets are in files or the environment.
+"""
 
 import re
 from datetime import time

@@ -1,4 +1,4 @@
-"""Channels that take messages by HTTP: ntfy, and webhooks signed by HMAC-SHA256."""
+"""Channels by HTTP (ntfy, webhooks signed by HMAC-SHA256, Telegram), on this machine, and by apprise."""
 
 import asyncio
 import hashlib

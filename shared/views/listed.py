@@ -1,28 +1,11 @@
-"""Agents, letters, deliveries, briefings, the inbox, news, and what happens later, as lists show them."""
+"""Letters, conversations, deliveries, briefings, the inbox, news, and what happens later."""
 
 from typing import Literal
 
 import msgspec
 
-from shared.contracts import Due, Goal, Presence
+from shared.contracts import AskedBack, ContextItem, Due, Goal
 from shared.views.timeline import Approval, GoalSummary, format_sender
-
-
-class Processes(msgspec.Struct, frozen=True, kw_only=True):
-    """What each process says of itself; of one agent ``most`` are read at most."""
-
-    processes: list[Presence]
-    most: int
-
-
-class Controlled(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for an agent from now on."""
-
-    agent: str
-    do: str
-    paused: bool
-    by: str
-    at: str
 
 
 class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,79 +143,6 @@ class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
     night: NightQueue
     problem: str = ""
-
-
-class LaneDepth(msgspec.Struct, frozen=True, kw_only=True):
-    """A durable of an agent: ``waiting`` messages, and those ``in_hand`` that are being handled."""
-
-    lane: str
-    waiting: int
-    in_hand: int
-
-
-class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of an agent."""
-
-    instance: str
-    pid: int
-    host: str
-    version: str
-    started_at: str
-    load: int
-    concurrency: int
-    handled: int
-    failed: int
-    paused: bool
-
-
-class AgentRights(msgspec.Struct, frozen=True, kw_only=True):
-    """The subjects it may publish, those it may read, what it may ask of memory, and answers."""
-
-    publish: list[str]
-    read: list[str]
-    ask: list[str]
-    serve: list[str]
-
-
-class AgentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent; ``state`` is running, paused, starting, starting again (asked for, no process yet), not
-    responding (one of its processes) or stopped. ``troubled`` says it of processes, each in a sentence.
-
-    The numbers are sums over its processes and ``lanes``. ``why_not_paused`` is empty if it can be paused.
-    ``changed_by`` and ``changed_at`` are who last paused, resumed or restarted it, and when. Tokens and cost
-    (US dollars) are those of today, UTC.
-    """
-
-    name: str
-    state: str
-    troubled: list[str]
-    description: str
-    instructions: str
-    version: str
-    processes: list[ProcessView]
-    load: int
-    concurrency: int
-    waiting: int
-    in_hand: int
-    handled: int
-    failed: int
-    lanes: list[LaneDepth]
-    actions: dict[str, str]
-    skills: tuple[str, ...]
-    why_not_paused: str
-    last_control: str
-    changed_by: str
-    changed_at: str
-    tokens_today: int
-    cost_today: float
-    calls_today: int
-    rights: AgentRights
-
-
-class AgentList(msgspec.Struct, frozen=True, kw_only=True):
-    """Every agent that has an inbox or a process, by name."""
-
-    agents: list[AgentView]
 
 
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -432,3 +342,84 @@ class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     time_zone: str
     briefings: list[DayBriefing]
+
+
+class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation: how it began, who asked, how many questions there were, and the latest answer."""
+
+    session_id: str
+    title: str
+    person: str
+    begun_at: str
+    last_at: str
+    questions: int
+    last_answer: str
+    next: int
+    """The cursor of the sessions after this one."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the desk answered; ``citations`` are nodes of memory, addresses and tasks.
+
+    ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
+    ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
+    ``asks`` is what it asks back, ``understood`` the whole message that a short one was taken for.
+    """
+
+    id: str
+    at: str
+    text: str
+    citations: tuple[str, ...] = ()
+    route: str = ""
+    confidence: float = 0.0
+    outcome: str = ""
+    goal_id: str = ""
+    context: tuple[ContextItem, ...] = ()
+    unknowns: tuple[str, ...] = ()
+    asks: AskedBack | None = None
+    understood: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and its answer; ``state`` is ``waiting``, ``answered`` or ``refused`` (with the ``reason``).
+
+    ``seq`` is the question's place in the audit.
+    """
+
+    id: str
+    session_id: str
+    at: str
+    person: str
+    text: str
+    seq: int
+    state: str = "waiting"
+    reason: str = ""
+    answer: Answer | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation, oldest turn first; ``earlier`` is the cursor of the turns before, 0 for none."""
+
+    session_id: str
+    turns: list[Turn]
+    earlier: int = 0
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent does for an answer: it was asked (``asked``), began (``begun``), says how far it is
+    (``noted``) or has ended (``ended``).
+    """
+
+    agent: str
+    step: str
+    task_id: str
+    text: str
+    at: str
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that is stored: its id, its session, and the position of the log from which to follow."""
+
+    id: str
+    session_id: str
+    position: str

@@ -24,7 +24,7 @@ from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import unknown_agent_error
 from shared.queries.spending import read_today
 from shared.settings import Settings
-from shared.views.listed import (
+from shared.views.metrics import (
     AgentList,
     AgentRights,
     AgentView,
@@ -171,11 +171,7 @@ async def _control(call: Call, do: Do) -> Controlled:
         raise Failure(404, f"No agent is named {name[:64]!r}", "The list of agents has their names")
     control = await control_agent(call.gateway.bus, name, do, person=call.person.name, key=call.key)
     return Controlled(
-        agent=control.agent,
-        do=control.do,
-        paused=control.paused,
-        by=control.asked_by,
-        at=control.created_at,
+        agent=control.agent, do=control.do, paused=control.paused, by=control.asked_by, at=control.created_at
     )
 
 

@@ -164,26 +164,27 @@ async def _nexus_answer(call: Call, question_id: str) -> HttpResponse:
     response = await read_response(call.gateway, question_id)
     if response is None and turn is None and call.request.method != "POST":
         raise not_found(f"request {question_id!r} to {subjects.NEXUS}")
-    return _json(200, response[0]) if response else _later(subjects.NEXUS, question_id)
+    return (
+        HttpResponse(response[0].to_json(), 200, media_type=JSON)
+        if response
+        else _later(subjects.NEXUS, question_id)
+    )
 
 
 def _contract(result: TaskResult) -> HttpResponse:
     """The contract that a result carries, if it is completed; else the result."""
-    if result.status is TaskStatus.COMPLETED:
-        for key, kind in MADE.items():
-            if isinstance(made := result.metadata.get(key), dict):
-                return _json(200, kind.from_dict(made))
-    return _json(200, result)
+    content: Contract = result
+    for key, kind in MADE.items() if result.status is TaskStatus.COMPLETED else ():
+        if isinstance(made := result.metadata.get(key), dict):
+            content = kind.from_dict(made)
+            break
+    return HttpResponse(content.to_json(), 200, media_type=JSON)
 
 
 def _later(agent: str, task_id: str) -> HttpResponse:
     location = f"{API}/{agent}/{task_id}"
     waiting = {"task_id": task_id, "status": TaskStatus.IN_PROGRESS.value}
     return HttpResponse(msgspec.json.encode(waiting), 202, {"Location": location}, JSON)
-
-
-def _json(status: int, content: Contract) -> HttpResponse:
-    return HttpResponse(content.to_json(), status, media_type=JSON)
 
 
 def _endpoint(

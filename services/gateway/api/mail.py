@@ -61,7 +61,11 @@ class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
 async def list_mail(call: Call, query: MailQuery) -> MailList:
     """Letters, questions, answers and reports: of people, of one agent, of one thread."""
     if query.thread:
-        thread = await _read_thread(call, query.thread)
+        item = await read_mail_item(call.gateway.bus, query.thread)
+        parties = [item.sender, item.recipient]
+        where = "sender IN (?, ?) AND recipient IN (?, ?)"
+        near = await read_letters(call.gateway, where, [*parties, *parties], SEARCHED)
+        thread = select_thread(near, item.id) or [item]
         return MailList(mail=thread, next=0, away=await _find_away(call))
     clauses, values = ["1"], []
     if not query.all:
@@ -80,14 +84,6 @@ async def list_mail(call: Call, query: MailQuery) -> MailList:
 
 async def _find_away(call: Call) -> list[ArchivedPart]:
     return [part for part in await find_archived(call.gateway.bus) if not part.is_here]
-
-
-async def _read_thread(call: Call, number: int) -> list[Mail]:
-    item = await read_mail_item(call.gateway.bus, number)
-    parties = [item.sender, item.recipient]
-    where = "sender IN (?, ?) AND recipient IN (?, ?)"
-    found = await read_letters(call.gateway, where, [*parties, *parties], SEARCHED)
-    return select_thread(found, item.id) or [item]
 
 
 async def write_letter(call: Call, body: NewLetter) -> SentLetter:

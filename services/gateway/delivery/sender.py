@@ -1,4 +1,4 @@
-"""Sends what is told on one channel: when, what goes into one message, tried again with pauses."""
+"""Sends what is told on one channel: when, what goes into one message, its codes, tried again with pauses."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""All of the delivery: what follows the log, and for each channel what sends and what reads replies."""
+"""All of the delivery: what sends on each channel and reads replies; searches of people's mailboxes."""
 
 import asyncio
 from datetime import tzinfo

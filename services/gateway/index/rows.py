@@ -1,4 +1,4 @@
-"""A stored message as a row of the index."""
+"""A stored message as a row of the index, and as a question to the front desk or its answer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
