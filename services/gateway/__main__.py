@@ -24,7 +24,7 @@ from services.gateway.security.authentication import AccessLog
 from services.gateway.security.limits import PatientProtocol
 from shared import log, settings, subjects
 from shared.access.credentials import write_address
-from shared.agent.control import RESTART_STATUS, ControlFollower
+from shared.agent.process import RESTART_STATUS, ControlFollower
 from shared.bus import Bus
 from shared.bus.peers import Holder
 from shared.contracts import Presence, generate_iso_timestamp

@@ -42,14 +42,13 @@ from shared.contracts import (
     StateChanged,
     decode,
 )
-from shared.delivery.http import sign, verify, verify_github
+from shared.delivery.outlets import sign, verify, verify_github
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.operations.submission import derive_goal_id, make_body, submit_keyed
 from shared.settings import Settings
 from shared.tasks.said import QUOTED, names_something
-from shared.text.display import flatten
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, format_network_error
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

@@ -14,7 +14,7 @@ from shared.bus.bulk import BulkReader, Span
 from shared.bus.elsewhere import store_elsewhere
 from shared.bus.entry import seal as make_entry
 from shared.contracts import Seal
-from shared.delivery.http import request
+from shared.delivery.outlets import request
 from shared.errors import BusError, Conflict, MailroomError
 from shared.files import write_atomically
 from shared.log import logger

@@ -8,24 +8,22 @@ from typing import TypeVar
 
 import msgspec
 
-from services.memory.allocator import limit_heaps
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
 from services.memory.ingest.kinds import ModelKinds
-from services.memory.linking.judging import ModelJudge
-from services.memory.maintenance import Maintenance
+from services.memory.linking.supersession import ModelJudge
+from services.memory.loading import limit_heaps
+from services.memory.maintenance import Maintenance, RecallService
 from services.memory.past import PastService
 from services.memory.picture import PictureService
-from services.memory.retrieval.planted import RecallService
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.public_writes import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus.consumer import ConsumerConfig
-from shared.bus.lease import Lease
-from shared.bus.peers import Holder
+from shared.bus.peers import Holder, Lease
 from shared.contracts import (
     BriefQuery,
     EdgesQuery,

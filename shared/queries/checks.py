@@ -19,8 +19,8 @@ from shared import subjects
 from shared.access.credentials import Tokens
 from shared.access.scopes import HookFile, People
 from shared.bus import Bus
+from shared.bus.commit import RATE
 from shared.bus.records import read_presences
-from shared.bus.throttle import RATE
 from shared.delivery.channels import read_deliver
 from shared.errors import BusError, BusUnavailable, ConfigError, MailroomError
 from shared.memory import Memory

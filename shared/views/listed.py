@@ -1,11 +1,12 @@
 """Letters, conversations, deliveries, briefings, the inbox, news, and what happens later."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from shared.contracts import AskedBack, ContextItem, Due, Goal
-from shared.views.timeline import Approval, GoalSummary, format_sender
+from shared.contracts.base import MAX_TEXT
+from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
 
 
 class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,58 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
     """Items, the latest first."""
 
     news: list[ToldItem]
+
+
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
+
+    ``person`` is who of the people wrote it, if that is known.
+    """
+
+    number: int
+    id: str
+    sender: str
+    recipient: str
+    created_at: str
+    kind: str
+    subject: str
+    body: str
+    session: str = ""
+    person: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``sender → recipient``."""
+        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
+
+
+class MailList(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
+
+    ``older`` is how much earlier mail there is of each sender, where that is known. ``away`` are bundles of
+    the archive whose mail is not looked at: mail of their time is not among these.
+    """
+
+    mail: list[Mail]
+    next: int = 0
+    older: dict[str, int] = {}
+    away: list[ArchivedPart] = []
+
+
+class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A letter to an agent, or with ``reply_to`` the answer to the message of that number."""
+
+    to: str = ""
+    subject: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    reply_to: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+
+
+class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a letter and its number."""
+
+    id: str
+    number: int
 
 
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +164,7 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+    """The overnight queue; not ``reachable`` if its folder, of files and results, is not on this machine.
 
     ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
     ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
@@ -207,29 +260,6 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     problem: str
     next: str
-
-
-class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
-
-    ``person`` is who of the people wrote it, if that is known.
-    """
-
-    number: int
-    id: str
-    sender: str
-    recipient: str
-    created_at: str
-    kind: str
-    subject: str
-    body: str
-    session: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``."""
-        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

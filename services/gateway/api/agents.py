@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -11,7 +12,7 @@ from services.gateway.problems import Failure
 from services.gateway.routing import API, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
-from shared.agent.control import UNPAUSABLE
+from shared.agent.process import UNPAUSABLE
 from shared.bus.identity import Rights, rights_of
 from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import (
@@ -63,7 +64,7 @@ async def list_agents(call: Call) -> AgentList:
                     for lane, depth in depths.items()
                     for waiting, in_hand in [depth or (0, 0)]
                 ],
-                spent.get(name) or DailySpending(day=""),
+                spent.get(name) or DailySpending(day=f"{datetime.now(UTC):%Y-%m-%d}"),
                 rights_of(name, names),
             )
             for name, depths in zip(names, lanes, strict=True)

@@ -13,8 +13,8 @@ from services.gateway.waterfall import build_activity
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.bus import Bus, Stored
+from shared.bus.client import place_of, restored
 from shared.bus.records import TaskState, task_state, task_steps
-from shared.bus.wire import place_of, restored
 from shared.contracts import TOKEN, Task, decode
 from shared.errors import NotFound
 from shared.queries.office import find_dead_letter

@@ -22,7 +22,7 @@ from services.gateway.index.store import Filter
 from shared import subjects
 from shared.access.credentials import RecordFile, public_address
 from shared.bus import Bus, Stored
-from shared.bus.wire import is_handled
+from shared.bus.client import is_handled
 from shared.clock import seconds_between
 from shared.contracts import (
     AgentReport,

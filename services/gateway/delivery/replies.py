@@ -251,7 +251,7 @@ async def listen(name: str, channel: AnyChannel, replies: Replies) -> None:
     async def take(offset: int) -> int:
         """Take what came since ``offset``, and wait for more; the next offset."""
         if isinstance(channel, Telegram):
-            from shared.delivery.http import TelegramOutlet
+            from shared.delivery.outlets import TelegramOutlet
 
             # The server forgets what came when it is asked for what follows.
             found, offset = await TelegramOutlet(channel).read_replies(offset)

@@ -25,7 +25,7 @@ from services.gateway.sealing import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
-from shared.bus.wire import restored
+from shared.bus.client import restored
 from shared.contracts import Goal, MemoryForgotten, MessagesErased, StateChanged, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable
 from shared.log import logger
