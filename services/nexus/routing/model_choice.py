@@ -10,7 +10,7 @@ from services.nexus.routing.decision import Decision, is_allowed
 from services.nexus.tools.tool import Tool
 from shared.language.utterance import read_utterance
 from shared.llm.protocol import Message
-from shared.llm.structured_output import describe
+from shared.llm.provider import describe
 from shared.reasoning.model import ModelSession
 
 

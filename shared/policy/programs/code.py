@@ -3,11 +3,11 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.options import Options
 from shared.policy.paths import is_private
 from shared.policy.programs.builtins import run_file
 from shared.policy.programs.fetching import judge_address
 from shared.policy.scope import NOTHING, Stream, Word
+from shared.policy.words import Options
 
 LONGEST = 8_192  # Characters of code that is still judged
 _STRING = re.compile(

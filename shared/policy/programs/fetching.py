@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
-from shared.policy.options import Options
 from shared.policy.scope import NOTHING, Stream, Word
+from shared.policy.words import Options
 
 FETCHED = Stream(source="network")
 _METADATA = re.compile(

@@ -3,9 +3,9 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.options import parse_options
 from shared.policy.paths import Place, is_likely_secret, is_sought
 from shared.policy.scope import Stream, Word
+from shared.policy.words import parse_options
 
 _RUNS = {"-exec", "-execdir", "-ok", "-okdir"}
 _WRITES = {"-fprint", "-fprint0", "-fls", "-fprintf"}
