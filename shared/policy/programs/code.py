@@ -238,8 +238,7 @@ def _judge_awk_program(call: Call, text: str) -> None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    "python python2 python3 pypy pypy3 ipython micropython perl ruby irb jruby node nodejs php lua "
-    "luajit Rscript R julia "
-    "tclsh wish expect deno bun osascript groovy scala elixir iex erl gdb": judge_language,
+    "python python2 python3 pypy pypy3 ipython micropython perl ruby irb jruby node nodejs php lua luajit "
+    "Rscript R julia tclsh wish expect deno bun osascript groovy scala elixir iex erl gdb": judge_language,
     "awk gawk mawk nawk": judge_awk,
 }
