@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from shared import log, settings, subjects
 from shared.agent.base import Agent
@@ -49,10 +50,11 @@ def main(agent_class: type[Agent], profile_path: Path) -> None:
         limit_start(config.start_limit)
         if config.agents_dir and profile_path.resolve().parent.parent == config.agents_dir.resolve():
             offer_modules(profile_path.resolve().parent)
-        try:
-            from uvloop import run as run_loop
-        except ImportError:
-            run_loop = asyncio.run
+        run_loop: Any = asyncio.run
+        with contextlib.suppress(ImportError):
+            import uvloop
+
+            run_loop = uvloop.run
         if run_loop(_serve(agent_class, profile, config)):
             sys.exit(RESTART_STATUS)
     except MailroomError as error:
