@@ -115,8 +115,8 @@ ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
 MEMORY_VERBS = tuple(
-    "written search get align classify embed read recall stats health list edges traverse paths brief layout "
-    "versions history".split()
+    "written search get align classify embed read recall stats health list edges traverse paths brief "
+    "picture versions history".split()
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")
@@ -236,8 +236,7 @@ PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people too
 
 
 DUE, TIMETABLE = "due", "timetable"
-"""The kinds of nexus' records of what happens by itself: one for each item, and one of the items' ids."""
-CONTENTS = record(NEXUS, TIMETABLE, "all")  # The ids of the items of the timetable
+"""The kinds of records of what happens by itself: one for each item, and one of the items' ids."""
 
 
 DROPPED = "dropped"  # The kind of the admin's records of dead letters that were dropped or sent again
