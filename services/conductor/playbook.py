@@ -35,11 +35,6 @@ class Named(NamedTuple):
     problem: str = ""
 
 
-def find_path(text: str) -> str:
-    """The first path in ``text``, empty if there is none."""
-    return next(iter(_paths(text)), "")
-
-
 def find_folders(text: str) -> list[Named]:
     """Every folder that ``text`` names, once; a file counts as named only if nothing else is."""
     named: dict[str, Named] = {}
@@ -115,29 +110,6 @@ def name_folders(folders: Iterable[Named]) -> dict[str, Named]:
             name, number = f"{own}-{number}", number + 1
         names[name] = folder
     return names
-
-
-def for_folder(tasks: Iterable[GoalTask], goal_id: str, name: str) -> list[GoalTask]:
-    """``tasks`` with names and ids of their own for the folder ``name``."""
-    return [
-        msgspec.structs.replace(
-            task,
-            name=f"{task.name}-{name}",
-            task_id=f"{goal_id}-{task.name}-{name}-1",
-            depends_on=tuple(f"{needed}-{name}" for needed in task.depends_on),
-        )
-        for task in tasks
-    ]
-
-
-def refuse_tasks(tasks: Iterable[GoalTask], reason: str, now: str) -> list[GoalTask]:
-    """``tasks`` that ended before they began, for ``reason``."""
-    return [
-        msgspec.structs.replace(
-            task, status=TaskStatus.FAILED, outcome=ResultOutcome.FAILED, ended_at=now, summary=reason[:200]
-        )
-        for task in tasks
-    ]
 
 
 def listed(value: Any) -> list[str]:
@@ -275,8 +247,18 @@ def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
     for name, each in name_folders(named).items():
         usable = each.path if not each.problem else "/"
         values = fill_parameters(playbook, goal.text, {**goal.context, folder: usable})
-        own = for_folder(tasks_of(playbook, goal.goal_id, {**values, folder: each.path}), goal.goal_id, name)
-        every += refuse_tasks(own, each.problem, generate_iso_timestamp()) if each.problem else own
+        for task in tasks_of(playbook, goal.goal_id, {**values, folder: each.path}):
+            own = msgspec.structs.replace(
+                task,
+                name=f"{task.name}-{name}",
+                task_id=f"{goal.goal_id}-{task.name}-{name}-1",
+                depends_on=tuple(f"{needed}-{name}" for needed in task.depends_on),
+            )
+            if each.problem:  # it ended before it began
+                failed, now = TaskStatus.FAILED, generate_iso_timestamp()
+                own = msgspec.structs.replace(own, status=failed, outcome=ResultOutcome.FAILED, ended_at=now)
+                own = msgspec.structs.replace(own, summary=each.problem[:200])
+            every.append(own)
     folders = {name: each.path for name, each in name_folders(named).items()}
     return msgspec.structs.replace(
         goal, playbook=playbook.name, parameters={"folders": folders}, tasks=tuple(every)
@@ -309,7 +291,7 @@ def _find(parameter: Parameter, text: str) -> str:
         found = URL_IN_TEXT.search(text)
         return trim(found[0]) if found else ""
     if parameter.kind == "folder":
-        return find_path(text)
+        return next(iter(_paths(text)), "")
     found = re.search(parameter.pattern, text, re.IGNORECASE)
     return found["value"].strip() if found else ""
 

@@ -24,7 +24,6 @@ from shared.projects.reading.manifests import (
     format_code,
     licence_files,
     licence_in,
-    lowest_python,
 )
 from shared.projects.reading.project_files import ProjectFiles
 from shared.source import Limits, Tree, is_test, read_text
@@ -111,13 +110,14 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
 
 def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
     wanted = next((manifest.python for manifest in manifests if manifest.python), None)
-    lowest = lowest_python(wanted.text) if wanted else None
-    if not wanted or not lowest:
+    # The lowest version that ``>=3.11`` or ``^3.11`` allows
+    bound = re.search(r"(?:>=|\^|~=?|==)\s*(\d+)\.(\d+)", wanted.text) if wanted else None
+    if not wanted or not bound:
         return []
     for readme in readmes[:1]:
         for number, row in enumerate(readme.text.splitlines(), start=1):
             match = re.search(r"Python\s*(?:>=\s*)?(\d)\.(\d+)\s*(?:\+|or (?:newer|later|above|higher))", row)
-            if match and (int(match[1]), int(match[2])) != lowest:
+            if match and match.groups() != bound.groups():
                 differ = f"The README says {match[0]}, {wanted.source} says {wanted.text}"
                 return [cite(f"Which Python is needed? {differ}", readme.path, number)]
     return []
@@ -181,11 +181,6 @@ ADDRESS = re.compile(r"https?://|[^@]@[^@]")
 MAX_SOURCES = 50
 
 
-def read_readmes(project: Project) -> list[Document]:
-    """The documents at the top whose name is README, Markdown first."""
-    return [parse(name, text) for name in project.docs if (text := project.files.text(name)).strip()]
-
-
 def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
     """At most two paragraphs of the README, then the manifests' descriptions that differ."""
     statements = [
@@ -220,11 +215,6 @@ def _prose(readme: Document) -> list[Paragraph]:
     return found
 
 
-def find_licence(root: Path) -> list[Statement]:
-    """What declares the licence of the folder ``root``; raises ActionError as read_repository does."""
-    return list(read_project(root).licence)
-
-
 def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
     """Read the folder ``root``, within ``limits``; nothing in it is run or changed.
 
@@ -232,7 +222,8 @@ def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReadi
     """
     project = read_project(root, limits)
     tree, manifests = project.tree, project.manifests
-    readmes = read_readmes(project)
+    documents = ((name, project.files.text(name)) for name in project.docs)
+    readmes = [parse(name, text) for name, text in documents if text.strip()]
     found = survey_code(tree)
     build = [statement for readme in readmes[:1] for statement in read_commands(readme)]
     build += [statement for manifest in manifests for statement in manifest.build]
