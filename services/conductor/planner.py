@@ -44,11 +44,8 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
         for parameter in playbook.parameters.values():
             found = re.search(parameter.pattern, general, re.IGNORECASE) if parameter.kind == "text" else None
             # A place is no topic: "the documents of PATH" does not ask for papers, nor does "PATH for ...".
-            if (
-                found
-                and not found["value"].startswith(("PATH", "URL"))
-                and "PATH" not in general[: found.start()]
-            ):
+            is_place = not found or found["value"].startswith(("PATH", "URL"))
+            if found and not is_place and "PATH" not in general[: found.start()]:
                 start, end = found.span("value")
                 asked.append((general[:start] + "TOPIC" + general[end:], playbook))
     return asked
@@ -146,9 +143,8 @@ class Planner:
             was_timed = goal.requester == subjects.CORTEX or not _TIMED.isdisjoint(goal.context)
             return await self._nearest(goal.text, begins_now=not was_timed)
         if str(name) not in self._playbooks:
-            raise ActionError(
-                f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}"
-            )
+            there = f"There are {', '.join(self._playbooks)}"
+            raise ActionError(f"There is no playbook {str(name)[:60]!r}", there)
         return self._playbooks[str(name)]
 
     async def _nearest(self, text: str, *, begins_now: bool = True) -> Playbook:

@@ -301,13 +301,11 @@ def _format_news_item(item: dict[str, Any], numbers: Mapping[str, int]) -> str:
 
 
 def _format_source(number: int, item: Mapping[str, Any]) -> str:
-    if "arxiv_id" in item:
-        label = (
-            f"{escape(_format_authors(item['authors']))}: {escape(item['title'])}. arXiv:{item['arxiv_id']}"
-        )
-    else:
-        label = f"{escape(item['source'])}: {escape(item['title'])}"
-    return f"- [{number}] {label}, <{item_url(item)}>"
+    paper = "arxiv_id" in item
+    by, where = (
+        (_format_authors(item["authors"]), f". arXiv:{item['arxiv_id']}") if paper else (item["source"], "")
+    )
+    return f"- [{number}] {escape(by)}: {escape(item['title'])}{where}, <{item_url(item)}>"
 
 
 def shorten_sentences(text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from services.scout.documents import parse
 from services.scout.repository import format_reading, read_repository, sources_of
-from services.scout.research import CITING, Researcher, check_citations
+from services.scout.research import CITING, check_citations, research
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Task
@@ -102,7 +102,7 @@ class Scout(Agent):
                 return await self._research_with_model(question)
             except ModelError as error:
                 why = str(error)
-        return await Researcher(self.context, outputs_path(self.context)).research(question, max_pages, why)
+        return await research(self.context, outputs_path(self.context), question, max_pages, why)
 
     async def _research_with_model(self, question: str) -> Outcome:
         conclusion = await self.context.run_loop(
