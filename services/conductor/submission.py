@@ -1,4 +1,4 @@
-"""How submissions are read, and the goal that one becomes."""
+"""How submissions are read, and what one becomes: a goal, another turn of one, an order to an agent."""
 
 import difflib
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -230,6 +230,8 @@ def answer_mail(goal: Goal, known: Goal) -> AgentReport:
 
 Sign = Callable[[str, str], Said | None]  # Signs a person's words until a deadline
 
+
+# --- goals that people retry, resume or add words to, and what they want of agents ------------------
 
 REPEATED = ("text", "context", "context_refs", "evidence_refs", "priority")
 """What a goal that repeats another one takes over from it."""

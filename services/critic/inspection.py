@@ -133,6 +133,8 @@ def _without_checker(sources: Sources, topics: Collection[Topic]) -> list[NotChe
     ]
 
 
+# --- the inspection ---------------------------------------------------------------------------------
+
 Reader = Callable[[Tree], Awaitable[Sequence[ReadRule]]]
 """Finds the rules that the documents of a repository state."""
 

@@ -303,6 +303,8 @@ def is_replaced(checks: Sequence[Check]) -> bool:
     return any(check.tool.name in owning and check.tool.files for check in checks)
 
 
+# --- copies of projects -----------------------------------------------------------------------------
+
 PREFIX = "review-"
 STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts
 MAX_BYTES = 500_000_000  # The most bytes that are copied

@@ -263,6 +263,8 @@ def _miscounted_tests(run: TestRun) -> Iterator[str]:
         yield f"{len(run.failures)} failures are listed, but {broken} are counted"
 
 
+# --- what cannot be run: a model reads the results against the goal, and its citations are looked up
+
 QUOTED = 4_000  # The most characters of a result that the model reads
 MAX_REASONS = 20
 TASK = """\

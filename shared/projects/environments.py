@@ -278,6 +278,9 @@ def _make_folder(target: str, name: str, made: dict[str, bool]) -> bool:
 Note = Callable[[str], Awaitable[None]]
 
 
+# --- what a prepared project needs to be run --------------------------------------------------------
+
+
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """How to run commands of a project: what ``run_command`` takes, beside the working copy.
 

@@ -296,6 +296,8 @@ def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
     return found
 
 
+# --- pytest -----------------------------------------------------------------------------------------
+
 PLACES = {
     "pytest.toml": ("pytest",),
     "pytest.ini": ("pytest",),
