@@ -9,7 +9,7 @@ import msgspec
 
 from services.conductor.state_machine import BY_MODEL, add_dependents, begin_again, decision_of
 from shared import subjects
-from shared.agent.control import UNPAUSABLE
+from shared.agent.process import UNPAUSABLE
 from shared.contracts import (
     AgentControl,
     AgentReport,

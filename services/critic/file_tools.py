@@ -17,7 +17,7 @@ from services.critic.findings import Check, clean, completed_check, installed_ve
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command
-from shared.sandbox.visible_files import search_path
+from shared.sandbox.jail import search_path
 from shared.source import LANGUAGES, MAX_CHECKED, Tree, as_list, as_mapping, is_vendored, read_text
 from shared.text.display import count, format_list
 

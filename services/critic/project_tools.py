@@ -21,7 +21,7 @@ from shared.projects.preparation import prepare
 from shared.projects.reading.manifests import NODE_DEPENDENCIES
 from shared.sandbox import CommandResult, is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.sandbox.visible_files import search_path
+from shared.sandbox.jail import search_path
 from shared.settings import Settings
 from shared.skills.workspace import goal_folder
 from shared.source import as_list, as_mapping, read_tree

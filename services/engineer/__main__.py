@@ -29,10 +29,11 @@ from shared.gate.registries import open_reach
 from shared.projects.reading.discovery import Discovery
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.changing import changing, commands_of
 from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
 from shared.skills.workspace import (
+    changing,
+    commands_of,
     note_origin,
     open_workspace,
     origin_of,

@@ -16,9 +16,8 @@ from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import RanCommand
-from shared.skills.git import BASE
-from shared.skills.repository import AUTHOR, ENVIRONMENT, find_any
+from shared.skills.git import AUTHOR, BASE, ENVIRONMENT, find_any
+from shared.skills.workspace import RanCommand
 from shared.tasks.actions import Outcome
 from shared.tasks.evidence import CODER, find_unproved
 from shared.text.display import count, flatten

@@ -24,8 +24,7 @@ from shared.projects.javascript import replaces_modules
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.git import BASE
-from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_repository
+from shared.skills.git import AUTHOR, BASE, ENVIRONMENT, Repository, find_repository
 
 MAX_BYTES = 2 << 30
 MAX_FILES = 200_000

@@ -15,7 +15,7 @@ from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found
 from shared import subjects
 from shared.access.scopes import Person, Scope
-from shared.bus.wire import restored
+from shared.bus.client import restored
 from shared.contracts import AnswerWords, AskedBack, ContextItem, Question, Response, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal

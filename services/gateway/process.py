@@ -26,7 +26,7 @@ from services.gateway.security.limits import PatientProtocol
 from services.gateway.spoken_words import SpokenWords
 from shared import log, settings, subjects
 from shared.access.address import write_address
-from shared.agent.control import RESTART_STATUS, ControlFollower
+from shared.agent.process import RESTART_STATUS, ControlFollower
 from shared.bus import Bus
 from shared.bus.peers import Holder
 from shared.contracts import Presence, generate_iso_timestamp

@@ -24,8 +24,7 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus.consumer import ConsumerConfig
-from shared.bus.lease import Lease
-from shared.bus.peers import Holder
+from shared.bus.peers import Holder, Lease
 from shared.contracts import (
     BriefQuery,
     EdgesQuery,

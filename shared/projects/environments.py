@@ -29,7 +29,7 @@ from shared.contracts import Preparation
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.sandbox import Reach, remove_tree, run_command
-from shared.sandbox.visible_files import is_below, search_path
+from shared.sandbox.jail import is_below, search_path
 
 LIMIT = 10 << 30  # The default of the most bytes that all environments and downloads may have together
 IN_USE = 3 * 3600.0

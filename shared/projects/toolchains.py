@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
 from shared.projects.reading.project_files import read_text
-from shared.sandbox.visible_files import search_path
+from shared.sandbox.jail import search_path
 
 
 class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

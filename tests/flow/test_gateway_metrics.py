@@ -23,7 +23,7 @@ from shared.access.tokens import Tokens
 from shared.bus.entry import seal
 from shared.bus.records import step_entry, submission_entry
 from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus, generate_iso_timestamp
-from shared.contracts.spans import Span, SpanKind
+from shared.contracts.task import Span, SpanKind
 from shared.errors import BusError
 from shared.trace import HEADER, trace_id
 from tests.support.gateway import RunningGateway

@@ -12,7 +12,7 @@ from services.gateway.metrics import targets
 from services.gateway.pages import timeline
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.wire import restored
+from shared.bus.client import restored
 from shared.trail.archives import scan_log
 from shared.views.metrics import Metrics
 from shared.views.timeline import GoalTimeline, TaskTimeline

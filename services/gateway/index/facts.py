@@ -18,7 +18,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.contracts.cognition import kind_of, spending_of
-from shared.contracts.spans import Span, SpanKind
+from shared.contracts.task import Span, SpanKind
 
 TABLES = """
 CREATE TABLE tasks (

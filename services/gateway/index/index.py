@@ -26,7 +26,7 @@ from services.gateway.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
-from shared.bus.wire import restored
+from shared.bus.client import restored
 from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable
 from shared.log import logger

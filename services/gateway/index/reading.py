@@ -13,7 +13,7 @@ from services.gateway.index.store import Filter
 from shared import subjects
 from shared.access.file import RecordFile
 from shared.bus import Bus, Stored
-from shared.bus.wire import is_handled
+from shared.bus.client import is_handled
 from shared.queries.records import last_sequence
 from shared.trail.archives import read_message
 

@@ -14,7 +14,7 @@ from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
 from shared import subjects
-from shared.agent.control import UNPAUSABLE
+from shared.agent.process import UNPAUSABLE
 from shared.bus import Bus
 from shared.bus.identity import rights_of
 from shared.bus.records import read_presences, read_record

@@ -9,8 +9,8 @@ from services.gateway.index.rows import MessageRow
 from services.gateway.index.store import Store
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.client import place_of, restored
 from shared.bus.records import TaskState, task_state, task_steps
-from shared.bus.wire import place_of, restored
 from shared.contracts import TOKEN, Goal, Task, decode
 from shared.errors import NotFound
 from shared.queries.office import find_dead_letter

@@ -13,16 +13,16 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.sandbox.snapshot.restore import (
+from shared.sandbox.restoring import (
     FileState,
+    ObjectStore,
     Restorer,
-    Scan,
     format_path,
+    hold_lock,
     is_same,
     is_untouched,
     scan,
 )
-from shared.sandbox.snapshot.storage import ObjectStore, hold_lock
 
 KEEP = 40  # How many snapshots a workspace keeps; the oldest go first
 SLACK = 10  # How many more there may be until the oldest go: unneeded contents are searched for only then
@@ -133,7 +133,12 @@ class Snapshots:
 
     def _take(self, confined: ConfinedFolder, latest: Snapshot | None, label: str, owner: str) -> Snapshot:
         taken, found = time.time_ns(), scan(confined, self.max_files)
-        self._require_size(found)
+        size = sum(entry.size for entry in found.entries.values() if entry.size <= self.max_file)
+        if size > self.max_bytes:
+            raise ActionError(
+                f"The workspace holds {size:,} bytes, more than the {self.max_bytes:,} a snapshot may have",
+                "Take back with undo what made it so large",
+            )
         lost = {format_path(path): reason for path, reason in found.lost.items()}
         entries = {}
         for path, entry in found.entries.items():
@@ -156,14 +161,6 @@ class Snapshots:
         self._write(snapshot)
         self._prune()
         return snapshot
-
-    def _require_size(self, found: Scan) -> None:
-        size = sum(entry.size for entry in found.entries.values() if entry.size <= self.max_file)
-        if size > self.max_bytes:
-            raise ActionError(
-                f"The workspace holds {size:,} bytes, more than the {self.max_bytes:,} a snapshot may have",
-                "Take back with undo what made it so large",
-            )
 
     def _keep_content(
         self,
