@@ -115,8 +115,8 @@ ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
 MEMORY_VERBS = tuple(
-    "written search get align classify embed read recall stats health list edges traverse paths brief layout "
-    "versions history".split()
+    "written search get align classify embed read recall stats health list edges traverse paths brief "
+    "picture versions history".split()
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")

@@ -106,7 +106,11 @@ _READS: dict[str, tuple[str, Any, Any]] = {
     "traverse": ("Walk the graph from a node", contracts.TraverseQuery, contracts.Traversal),
     "paths": ("The best paths from one node to another", contracts.PathsQuery, list[contracts.Path]),
     "brief": ("The briefing of an agent", contracts.BriefQuery, contracts.Briefing),
-    "layout": ("The graph with a place for each node, to be drawn", contracts.LayoutQuery, contracts.Layout),
+    "picture": (
+        "The nodes and edges of the graph that are to be drawn",
+        contracts.PictureQuery,
+        contracts.Picture,
+    ),
     "versions": (
         "The versions of the graph and what each changed",
         contracts.VersionsQuery,

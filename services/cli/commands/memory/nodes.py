@@ -403,11 +403,12 @@ async def _read_briefing(bus: Bus, query: BriefQuery, prompt: bool) -> tuple[Bri
     if not prompt:
         fields = msgspec.structs.asdict(query)
         return await memory.brief(**fields), ""
-    from shared.reasoning.prompts import compose_prompt, fetch_soul, own_soul
+    from shared.reasoning.prompts import compose_prompt, fetch_soul, format_day, own_soul
     from shared.reasoning.recall import brief_for_prompt
 
     config = settings.load()
     briefing = await brief_for_prompt(memory, query.agent, config, query.at)
     agents = [*load_agents(config), *load_specialists(config)]
     own = next((own_soul(each.profile) for each in agents if each.name == query.agent), "")
-    return briefing, compose_prompt(await fetch_soul(query.agent, config, own), briefing.text)
+    parts = compose_prompt(await fetch_soul(query.agent, config, own), briefing.text, day=format_day(config))
+    return briefing, "\n\n".join(filter(None, parts))
