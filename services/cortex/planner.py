@@ -6,8 +6,8 @@ from typing import Any, Literal
 import msgspec
 
 from services.cortex import perception
-from services.cortex.findings import EvaluationResult, Finding, quote
 from services.cortex.plan_parser import parse_plan
+from services.cortex.run_state import EvaluationResult, Finding, quote
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, TaskPlan, TaskStep
 from shared.errors import ActionError

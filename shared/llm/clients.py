@@ -16,7 +16,7 @@ import httpx2
 
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error
 
 CONNECT = 10.0  # Seconds to connect: a host that drops packets must not use up the time of a call
 

@@ -26,8 +26,7 @@ from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import Opened, current_task
 from shared.tasks.profiles import Profile
-from shared.text.display import excerpt, quote
-from shared.text.network_errors import format_network_error
+from shared.text.display import excerpt, format_network_error, quote
 
 FETCH_TIMEOUT = 5.0  # Seconds in all for PromptForge's answer; after that an agent uses its last copy
 

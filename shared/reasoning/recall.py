@@ -125,8 +125,9 @@ class MemoryRecall:
         self._paused_until = 0.0
 
     async def brief(self, agent: str, settings: Settings) -> Briefing:
-        """As ``brief_for_prompt``; raises BusUnavailable or Refused if there is none now."""
-        return await self._ask(lambda: brief_for_prompt(self._memory, agent, settings))
+        """The briefing of ``agent`` as its model gets it; raises BusUnavailable or Refused without one."""
+        most = briefing_size(settings)
+        return await self._ask(lambda: self._memory.brief(agent, max_chars=most))
 
     async def recall(
         self, text: str, limit: int = 5, known: Collection[str] = ()
@@ -162,14 +163,11 @@ class MemoryRecall:
             raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None
 
 
-async def brief_for_prompt(memory: Memory, agent: str, settings: Settings, at: int = 0) -> Briefing:
-    """The briefing of ``agent`` as its model gets it, now or at graph version ``at``.
-
-    It has a BRIEFING_SHARE of the characters that the model's context holds (``brain_context``), at least
-    SHORTEST and at most LONGEST. Raises BusError.
+def briefing_size(settings: Settings) -> int:
+    """The most characters of a briefing in a model's prompt: a BRIEFING_SHARE of those that its context holds
+    (``brain_context``), at least SHORTEST and at most LONGEST.
     """
-    room = settings.brain_characters // BRIEFING_SHARE
-    return await memory.brief(agent, max_chars=max(SHORTEST, min(LONGEST, room)), at=at)
+    return max(SHORTEST, min(LONGEST, settings.brain_characters // BRIEFING_SHARE))
 
 
 async def find_related(

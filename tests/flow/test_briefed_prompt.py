@@ -14,7 +14,8 @@ from shared.bus.records import submission_entry
 from shared.contracts import Node, Source, Task, TaskStatus, generate_task_id
 from shared.memory import Memory
 from shared.reasoning.recall import MemoryRecall
-from tests.support.model_server import Answer, ModelServer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, serve_model
 from tests.support.office import Office
 
 pytestmark = pytest.mark.timeout(120)
@@ -34,7 +35,7 @@ async def office(tmp_path: Path, model: ModelServer) -> AsyncIterator[Office]:
     brain = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": model.url, "MAILROOM_BRAIN_KEY": "key"}
     office = Office(tmp_path, MAILROOM_BRAIN_CONTEXT="20000", **brain)
     try:
-        await office.open(["memory", "engineer"])
+        await office.open(["memory", "engineer", "gateway"])
         yield office
     finally:
         await office.close()
