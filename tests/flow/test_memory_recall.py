@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.gateway.metrics.learning import compute_recall
+from services.gateway.metrics.computing import compute_recall
 from services.memory.retrieval import planted
 from services.memory.retrieval.planted import RecallService
 from shared import settings

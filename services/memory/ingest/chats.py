@@ -13,7 +13,7 @@ from services.memory.ingest.fields import clean_tags, parse_date, tag_speaker
 from services.memory.ingest.naming import make_piece
 from services.memory.ingest.passages import first_words, read_passages, split_text
 from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, hash_text, join_title
-from shared.delivery.mail_text import UNREADABLE, parse_mail, read_text
+from shared.delivery.mailbox import UNREADABLE, parse_mail, read_text
 from shared.delivery.smtp import strip_quoted
 
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s?Uhr)?"

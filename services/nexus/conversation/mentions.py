@@ -6,7 +6,7 @@ from services.nexus.conversation.pending import Resolved
 from services.nexus.routing.request import GOAL
 from services.nexus.timetable.schedule_words import JOB
 from shared.contracts import Conversation, Mentioned, Response
-from shared.contracts.conversation import CUT, MAX_MENTIONED
+from shared.contracts.emails import CUT, MAX_MENTIONED
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance
 

@@ -17,7 +17,7 @@ import msgspec
 from services.nexus.timetable.reminder_requests import format_time_answer
 from shared.agent.context import AgentContext
 from shared.contracts import AskedBack, Choice
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import ActionError
 from shared.language.sayings import read_sayings
 from shared.language.times.days import ordinal

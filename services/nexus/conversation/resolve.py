@@ -20,7 +20,7 @@ from services.nexus.conversation.mentions import find_goal, find_mentioned, look
 from services.nexus.conversation.pending import Resolved, settle
 from services.nexus.conversation.references import find_numbered, refer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
-from shared.contracts.conversation import CUT
+from shared.contracts.emails import CUT
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance, read_utterance
 

@@ -25,7 +25,7 @@ from shared.contracts import (
     Source,
     Told,
 )
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
