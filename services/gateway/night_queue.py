@@ -1,4 +1,4 @@
-"""The overnight queue: jobs as they are recorded and cortex' files, read only; and what happens by itself."""
+"""The overnight queue: jobs as they are recorded, and the files of cortex' folder, read only."""
 
 import os
 import stat
@@ -47,9 +47,36 @@ def read_night_queue(
     ``state`` is cortex's record of the night, ``items`` are its jobs. A file that it has not taken yet waits.
     """
     folder = settings.state_dir / "job_queue"
-    window, now = read_night(settings.night, read_zone(settings.time_zone)), now or utc_now()
+    known = [_view_job(each) for each in items if each.status in KEPT]
+    dropped = _list_files(folder / "tonight")
+    waiting = [job for job in known if job.state == "waiting"]
+    running = [job for job in known if job.state == "running"]
+    waiting += [_read_job(path) for path in dropped[:MAX_FILES]]
+    archived, refused = _list_files(folder / "archive"), _list_files(folder / "failed")
+    night = _read_night(settings, state, now or utc_now())
+    return msgspec.structs.replace(
+        night,
+        reachable=folder.is_dir(),
+        folder=str(folder / "tonight"),
+        counts={
+            "waiting": len(waiting) + max(0, len(dropped) - MAX_FILES),
+            "running": len(running),
+            "ended": len(archived),
+            "refused": len(refused),
+        },
+        jobs=[
+            *(_with_reason(job, night) for job in waiting),
+            *running,
+            *(_read_ended(path) for path in _latest(archived)),
+            *(_read_refused(path) for path in _latest(refused)),
+        ],
+    )
+
+
+def _read_night(settings: Settings, state: NightState, now: datetime) -> NightQueue:
+    window = read_night(settings.night, read_zone(settings.time_zone))
     began, ends = window.find(now)
-    night = NightQueue(
+    return NightQueue(
         reachable=False,
         window="" if window.is_always else str(window),
         is_night=began <= now,
@@ -61,34 +88,15 @@ def read_night_queue(
         token_limit=settings.night_tokens,
         cost_limit=settings.night_cost,
     )
-    known = [_view_job(each) for each in items if each.status in KEPT]
-    running = [job for job in known if job.state == "running"]
-    dropped = _list_files(folder / "tonight")
-    archived, failed = _list_files(folder / "archive"), _list_files(folder / "failed")
-    waiting = [
-        *(job for job in known if job.state == "waiting"),
-        *map(_read_job, dropped[:MAX_FILES]),
-    ]
-    for place, job in enumerate(waiting):
-        if job.when != "now":
-            # It waits for the night, or for what holds it back though its time has come.
-            waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
-            reason = f"waits for the night ({night.window})" if waits else night.held
-            waiting[place] = msgspec.structs.replace(job, reason=reason)
-    jobs = [*waiting, *running, *map(_read_ended, _latest(archived))]
-    for path in _latest(failed):
-        note = next(_read_bytes(path.with_name(f"{path.name}.reason")), b"").decode("utf-8", "replace")
-        refused = NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(note, 300))
-        jobs.append(refused)
-    counts = {
-        "waiting": len(waiting) + max(0, len(dropped) - MAX_FILES),
-        "running": len(running),
-        "ended": len(archived),
-        "refused": len(failed),
-    }
-    return msgspec.structs.replace(
-        night, reachable=folder.is_dir(), folder=str(folder / "tonight"), counts=counts, jobs=jobs
-    )
+
+
+def _with_reason(job: NightJob, night: NightQueue) -> NightJob:
+    """A job that waits, with what it waits for: the night, or what holds it back though its time has come."""
+    if job.state != "waiting" or job.when == "now":
+        return job
+    waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
+    reason = f"waits for the night ({night.window})" if waits else night.held
+    return msgspec.structs.replace(job, reason=reason)
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -149,6 +157,12 @@ def _read_ended(path: Path) -> NightJob:
         task_id=content.task_id,
         outcome=content.outcome or content.status,
     )
+
+
+def _read_refused(path: Path) -> NightJob:
+    note = path.with_name(f"{path.name}.reason")
+    text = next(_read_bytes(note), b"").decode("utf-8", "replace")
+    return NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(text, 300))
 
 
 def _decode(path: Path, kind: Any) -> Iterator[Any]:

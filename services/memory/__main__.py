@@ -8,16 +8,15 @@ from typing import TypeVar
 
 import msgspec
 
-from services.memory.allocator import limit_heaps
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
 from services.memory.ingest.kinds import ModelKinds
-from services.memory.linking.judging import ModelJudge
-from services.memory.maintenance import Maintenance
+from services.memory.linking.supersession import ModelJudge
+from services.memory.loading import limit_heaps
+from services.memory.maintenance import Maintenance, RecallService
 from services.memory.past import PastService
 from services.memory.picture import PictureService
-from services.memory.retrieval.planted import RecallService
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.public_writes import parse_add, parse_link
 from shared import subjects

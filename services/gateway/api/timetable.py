@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.call import Call
-from services.gateway.conversations import PAGE_SESSION, Answer, ask, wait_for_answer
+from services.gateway.conversations import PAGE_SESSION, ask, wait_for_answer
 from services.gateway.night_queue import list_items, read_night_queue, view_due
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import Endpoint
@@ -19,6 +19,7 @@ from shared.contracts import Question, ResultOutcome, TaskStatus
 from shared.errors import BusUnavailable
 from shared.queries.spending import read_night_state
 from shared.timetable import ENDED, read_timetable
+from shared.views.desk import Answer
 from shared.views.listed import Item, TimetablePage
 
 TIMETABLE = "/api/v1/timetable"

@@ -12,9 +12,9 @@ from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
 from shared.language.utterance import is_question, is_statement
-from shared.memory.ownership import author_of
 from shared.text.display import flatten, shorten
 from shared.text.prose import find_stems, find_terms, split_sentences, stem_term
+from shared.views.memory_change import author_of
 
 TOKEN_CHARACTERS = 4  # Characters per token of English text, the usual rule of thumb for language models
 
