@@ -21,7 +21,7 @@ from shared.contracts import AgentReport, Goal, generate_task_id
 from shared.errors import MailroomError, NotFound, StartError
 from shared.files import write_atomically
 from shared.queries.results import DeliveredPatch, find_goal, read_patches
-from shared.skills.repository import ENVIRONMENT, find_any
+from shared.skills.git import ENVIRONMENT, find_any
 from shared.text.display import clean
 
 NOWHERE = "/dev/null/no-repository"

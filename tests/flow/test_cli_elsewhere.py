@@ -10,9 +10,8 @@ import httpx2
 import pytest
 
 from services.cli.api import Login, keep_login
-from shared.access.address import find_address
+from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.contracts import Node, Source
 from tests.flow.test_cli_gateway import Elsewhere
 from tests.flow.test_cli_memory import Desk, at_work

@@ -26,7 +26,7 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
-from shared.access.links import create_link
+from shared.access.credentials import create_link
 from shared.bus import Bus
 from shared.contracts import Goal, Question, TaskStatus, generate_task_id
 from shared.errors import StartError

@@ -6,11 +6,8 @@ from services.gateway.api import (
     agents_directly,
     approvals,
     briefings,
-    dead_letters,
     deliveries,
     desk,
-    doctor,
-    export,
     figures,
     forgetting,
     goal_actions,
@@ -23,19 +20,16 @@ from services.gateway.api import (
     session,
     tasks,
     timetable,
-    tokens,
 )
 from services.gateway.routing import Endpoint
 
 TABLE: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
-    *tokens.ENDPOINTS,
     *messages.ENDPOINTS,
     *goals.ENDPOINTS,
     *goal_actions.ENDPOINTS,
     *inbox.ENDPOINTS,
     *approvals.ENDPOINTS,
-    *dead_letters.ENDPOINTS,
     *mail.ENDPOINTS,
     *agents.ENDPOINTS,
     *goal_page.ENDPOINTS,
@@ -49,7 +43,5 @@ TABLE: tuple[Endpoint, ...] = (
     *deliveries.ENDPOINTS,
     *agents_directly.ENDPOINTS,
     *figures.ENDPOINTS,
-    *doctor.ENDPOINTS,
-    *export.ENDPOINTS,
 )
 """Every route of the API."""

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call
 from services.gateway.inbox import count_letters, read_letters, wait_until_indexed
 from services.gateway.problems import not_found
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
 from shared.operations.letters import compose, compose_reply, find_mail, read_mail_item, search_mail, send
 from shared.trail.archives import find_archived

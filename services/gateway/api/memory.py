@@ -26,12 +26,12 @@ from shared.contracts import (
     EdgesQuery,
     HistoryQuery,
     Hit,
-    Layout,
-    LayoutQuery,
     MemoryWrite,
     MemoryWritten,
     Node,
     NodeHistory,
+    Picture,
+    PictureQuery,
     Relation,
     Traversal,
     TraverseQuery,
@@ -238,12 +238,9 @@ async def list_versions(call: Call, query: VersionsQuery) -> VersionPage:
     return await _memory(call).versions(query)
 
 
-async def lay_out_graph(call: Call, query: LayoutQuery) -> Layout:
-    """Where to draw the nodes of the graph.
-
-    The same version looks the same each time, and a node stays where it was from one version to the next.
-    """
-    return await _of_known(_memory(call).layout(query))
+async def draw_graph(call: Call, query: PictureQuery) -> Picture:
+    """The nodes and edges of the graph that are to be drawn."""
+    return await _of_known(_memory(call).picture(query))
 
 
 async def read_briefing(call: Call, query: BriefQuery) -> Briefing:
@@ -376,7 +373,7 @@ ENDPOINTS = (
     Endpoint("GET", f"{API}/nodes/{{id}}", read_node, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/nodes/{{id}}/neighbours", walk_from_node, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/versions", list_versions, scope=Scope.READ, tag="memory"),
-    Endpoint("GET", f"{API}/graph", lay_out_graph, scope=Scope.READ, tag="memory"),
+    Endpoint("GET", f"{API}/graph", draw_graph, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief", read_briefing, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief/diff", compare_briefings, scope=Scope.READ, tag="memory"),
     Endpoint("POST", f"{API}/ids", find_ids, scope=Scope.READ, tag="memory"),
