@@ -15,12 +15,13 @@ from services.gateway.problems import Failure, not_found
 from shared import subjects
 from shared.access.scopes import Person, Scope
 from shared.bus.client import restored
-from shared.contracts import AnswerWords, AskedBack, ContextItem, Question, Response, StopAnswer, TaskStatus
+from shared.contracts import AnswerWords, Question, Response, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal
 from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
+from shared.views.desk import Answer, Note, Session, SessionSummary, Turn
 from shared.views.timeline import MessageRow
 
 MAX_TURNS = 50  # The most turns of a session that are read at once
@@ -29,67 +30,6 @@ PAGE_SESSION = "reminders"
 REMEMBERED = 5  # Turns of a conversation that go with its next question
 MOST_REMEMBERED = 2_000  # The most characters of a message among them
 PREVIEW = 200  # The most characters of a text in the list of sessions
-
-
-class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation: how it began, who asked, how many questions there were, and the latest answer."""
-
-    session_id: str
-    title: str
-    person: str
-    begun_at: str
-    last_at: str
-    questions: int
-    last_answer: str
-    next: int
-    """The cursor of the sessions after this one."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the desk answered; ``citations`` are nodes of memory, addresses and tasks.
-
-    ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
-    ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
-    ``asks`` is what it asks back, ``understood`` the whole message that a short one was taken for.
-    """
-
-    id: str
-    at: str
-    text: str
-    citations: tuple[str, ...] = ()
-    route: str = ""
-    confidence: float = 0.0
-    outcome: str = ""
-    goal_id: str = ""
-    context: tuple[ContextItem, ...] = ()
-    unknowns: tuple[str, ...] = ()
-    asks: AskedBack | None = None
-    understood: str = ""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A question and its answer; ``state`` is ``waiting``, ``answered`` or ``refused`` (with the ``reason``).
-
-    ``seq`` is the question's place in the audit.
-    """
-
-    id: str
-    session_id: str
-    at: str
-    person: str
-    text: str
-    seq: int
-    state: str = "waiting"
-    reason: str = ""
-    answer: Answer | None = None
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation, oldest turn first; ``earlier`` is the cursor of the turns before, 0 for none."""
-
-    session_id: str
-    turns: list[Turn]
-    earlier: int = 0
 
 
 def list_sessions(gateway: Gateway, person: Person, before: int, limit: int) -> list[SessionSummary]:
@@ -245,18 +185,6 @@ STOP_PATIENCE = 10.0  # Seconds until an answer that was stopped should have end
 
 _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
 _REFUSED = subjects.dead(subjects.NEXUS)
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent does for an answer: it was asked (``asked``), began (``begun``), says how far it is
-    (``noted``) or has ended (``ended``).
-    """
-
-    agent: str
-    step: str
-    task_id: str
-    text: str
-    at: str
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,11 @@
-"""What lists show: agents, letters, memory, deliveries, briefings, the inbox, news, what happens later."""
+"""What commands and pages list and send: agents, letters, deliveries, briefings, news, what happens later."""
 
-from typing import Annotated, Literal
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared import subjects
-from shared.contracts import Due, Edge, EdgeKey, Goal, Node, Presence
+from shared.contracts import Due, Goal, Presence, TaskPriority
 from shared.contracts.base import MAX_TEXT
 from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
 
@@ -34,6 +34,80 @@ class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
     others: int
 
 
+GOAL_ID = r"[A-Za-z0-9_-]{1,80}"  # The ids that the conductor takes
+
+
+class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
+
+    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown. With a
+    ``goal_id`` of the person's choice, the same submitted again begins nothing twice. ``is_resolved`` says
+    that paths in the text were made whole where it was written: what still looks like one is no path.
+    """
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
+    goal_id: Annotated[str, msgspec.Meta(pattern=rf"^({GOAL_ID})?\Z")] = ""
+    is_resolved: bool = False
+
+
+class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a goal that was submitted, and the number of its message in OFFICE.
+
+    If it was submitted before under an id of one's own, ``status`` is the one that it has now. The number is
+    0 then, and with an Idempotency-Key.
+    """
+
+    goal_id: str
+    status: str = "submitted"
+    seq: int = 0
+
+
+class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch that an agent delivered, and the folder it was made for; empty if that was not recorded."""
+
+    path: str
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the project."""
+        return PurePath(self.path).stem
+
+
+class PatchFile(DeliveredPatch, frozen=True, kw_only=True):
+    """A patch and its bytes."""
+
+    data: bytes
+
+
+class GoalPatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The patches of a goal, for whoever applies them where they are."""
+
+    goal_id: str
+    patches: list[PatchFile]
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch and what became of it: ``done`` is applied, already applied, declined or refused.
+
+    ``undo`` is the command that takes it out again, ``problem`` why it was refused and ``cure`` what helps.
+    """
+
+    project: str
+    patch: str
+    folder: str
+    done: str
+    files: list[str] = []
+    undo: str = ""
+    problem: str = ""
+    cure: str = ""
+
+
 class ToldItem(msgspec.Struct, frozen=True, kw_only=True):
     """A paper or an item of news that was told."""
 
@@ -48,6 +122,58 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
     """Items, the latest first."""
 
     news: list[ToldItem]
+
+
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
+
+    ``person`` is who of the people wrote it, if that is known.
+    """
+
+    number: int
+    id: str
+    sender: str
+    recipient: str
+    created_at: str
+    kind: str
+    subject: str
+    body: str
+    session: str = ""
+    person: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``sender → recipient``."""
+        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
+
+
+class MailList(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
+
+    ``older`` is how much earlier mail there is of each sender, where that is known. ``away`` are bundles of
+    the archive whose mail is not looked at: mail of their time is not among these.
+    """
+
+    mail: list[Mail]
+    next: int = 0
+    older: dict[str, int] = {}
+    away: list[ArchivedPart] = []
+
+
+class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A letter to an agent, or with ``reply_to`` the answer to the message of that number."""
+
+    to: str = ""
+    subject: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    reply_to: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+
+
+class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a letter and its number."""
+
+    id: str
+    number: int
 
 
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +256,7 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+    """The overnight queue; not ``reachable`` if its folder, of files and results, is not on this machine.
 
     ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
     ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
@@ -235,122 +361,6 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
     """Every agent that has an inbox or a process, by name."""
 
     agents: list[AgentView]
-
-
-class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is told on one channel.
-
-    ``status`` is waiting, sending, delivered, dropped (nobody needed it any more) or failed (given up);
-    ``reason`` says why, also of the last attempt that failed. It is not sent before ``due_at``. What was told
-    in one message has the same ``bundle``.
-    """
-
-    delivery_id: str
-    channel: str
-    kind: str
-    urgency: str
-    title: str
-    text: str
-    status: str
-    reason: str
-    attempts: int
-    first_at: str
-    due_at: str
-    ended_at: str
-    bundle: str
-    goal_id: str
-
-
-class ReplyView(msgspec.Struct, frozen=True, kw_only=True, rename={"created_at": "at"}):
-    """What a person replied on a channel, and what followed."""
-
-    reply_id: str
-    channel: str
-    address: str
-    delivery_id: str
-    text: str
-    outcome: str
-    reason: str
-    created_at: str
-
-
-class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel: where it leads, the kinds it tells, its quiet hours, and how much of it waits or failed."""
-
-    name: str
-    where: str
-    kinds: tuple[str, ...]
-    quiet_hours: str
-    delivered: int
-    waiting: int
-    failed: int
-
-
-class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of deliveries, those that began last first; ``next`` is the cursor of the following one, empty
-    at the end. ``waiting`` and ``failed`` count those of all channels, ``problem`` says why no channel is
-    used, if [deliver] is wrong.
-    """
-
-    deliveries: list[DeliveryView]
-    replies: list[ReplyView]
-    channels: list[ChannelView]
-    waiting: int
-    failed: int
-    problem: str
-    next: str
-
-
-class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
-
-    ``person`` is who of the people wrote it, if that is known.
-    """
-
-    number: int
-    id: str
-    sender: str
-    recipient: str
-    created_at: str
-    kind: str
-    subject: str
-    body: str
-    session: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``."""
-        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
-
-
-class MailList(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
-
-    ``older`` is how much earlier mail there is of each sender, where that is known. ``away`` are bundles of
-    the archive whose mail is not looked at: mail of their time is not among these.
-    """
-
-    mail: list[Mail]
-    next: int = 0
-    older: dict[str, int] = {}
-    away: list[ArchivedPart] = []
-
-
-class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A letter to an agent, or with ``reply_to`` the answer to the message of that number."""
-
-    to: str = ""
-    subject: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
-    reply_to: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-
-
-class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """The id of a letter and its number."""
-
-    id: str
-    number: int
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -463,22 +473,3 @@ class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     time_zone: str
     briefings: list[DayBriefing]
-
-
-def author_of(node: Node) -> str:
-    """Who says it: a person by name if it is known, else ``user``; an agent; empty for files of nobody."""
-    named = node.source.agent == subjects.USER and node.metadata.get("person")
-    return str(named or node.source.agent)
-
-
-class MemoryChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed in memory, all of it or nothing: nodes and edges to add or change, nodes to
-    retire, edges to remove. ``insist`` skips the write gate; under one ``id`` it is stored once.
-    """
-
-    id: str = ""
-    nodes: tuple[Node, ...] = ()
-    edges: tuple[Edge, ...] = ()
-    retire: tuple[str, ...] = ()
-    unlink: tuple[EdgeKey, ...] = ()
-    insist: bool = False

@@ -10,7 +10,7 @@ from services.cli.commands.memory import transfer
 from services.cli.commands.memory.transfer import Importer
 from shared.contracts import MemoryWritten
 from shared.errors import BusUnavailable, MailroomError, Refused
-from shared.views.listed import MemoryChange
+from shared.views.memory_change import MemoryChange
 
 
 class Memory:

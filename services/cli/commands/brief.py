@@ -104,9 +104,10 @@ def _compose_prompt(briefing: Briefing) -> str:
     import asyncio
 
     from services.cli.installed_agents import load_agents, load_specialists
-    from shared.reasoning.prompts import compose_prompt, fetch_soul, own_soul
+    from shared.reasoning.prompts import compose_prompt, fetch_soul, format_day, own_soul
 
     config, agent = settings.load(), briefing.agent
     profiles = (each.profile for each in (*load_agents(config), *load_specialists(config)))
     own = next((own_soul(profile) for profile in profiles if profile.name == agent), "")
-    return compose_prompt(asyncio.run(fetch_soul(agent, config, own)), briefing.text)
+    soul = asyncio.run(fetch_soul(agent, config, own))
+    return "\n\n".join(filter(None, compose_prompt(soul, briefing.text, day=format_day(config))))

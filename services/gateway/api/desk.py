@@ -9,10 +9,6 @@ from starlette.responses import Response, StreamingResponse
 from services.gateway.call import Call
 from services.gateway.conversations import (
     Asked,
-    Note,
-    Session,
-    SessionSummary,
-    Turn,
     ask,
     follow,
     list_sessions,
@@ -29,6 +25,7 @@ from services.gateway.routing import JSON, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.contracts import TOKEN, AnswerWords, Question
+from shared.views.desk import Note, Session, SessionSummary, Turn
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"

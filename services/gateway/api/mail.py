@@ -11,7 +11,14 @@ from services.gateway.inbox import count_letters, read_letters, wait_until_index
 from services.gateway.problems import not_found
 from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
-from shared.operations.letters import compose, compose_reply, find_mail, read_mail_item, search_mail, send
+from shared.operations.letters import (
+    compose,
+    compose_reply,
+    find_mail,
+    read_mail_item,
+    search_mail,
+    send,
+)
 from shared.trail.archives import find_archived
 from shared.views.listed import Mail, MailList, NewLetter, SentLetter
 

@@ -43,7 +43,7 @@ from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import Refused
 from shared.memory import Memory, WriteRefused
-from shared.views.listed import MemoryChange
+from shared.views.memory_change import MemoryChange
 
 API = "/api/v1/memory"
 MAX_EDGES = 200  # The most edges that come with a node

@@ -13,7 +13,7 @@ from services.cli.output.console import open_console, print_json, print_line, pr
 from shared.contracts import Edge, EdgeKey, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
 from shared.text.display import clean, count
-from shared.views.listed import MemoryChange
+from shared.views.memory_change import MemoryChange
 
 C = TypeVar("C", TraverseQuery, PathsQuery)
 Prefix = tuple[str, str]  # The prefix of the first line of a branch, and that of its other lines

@@ -65,7 +65,7 @@ from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, MailroomError
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_date
-from shared.views.listed import MemoryChange, author_of
+from shared.views.memory_change import MemoryChange, author_of
 
 
 @click.command(

@@ -16,7 +16,7 @@ from shared.contracts import KINDS, EdgePage, EdgesQuery, ListQuery, MemoryWritt
 from shared.contracts.base import amended
 from shared.errors import BusUnavailable, MailroomError
 from shared.text.display import clean
-from shared.views.listed import MemoryChange
+from shared.views.memory_change import MemoryChange
 
 T = TypeVar("T")
 Page = TypeVar("Page", NodePage, EdgePage)

@@ -36,7 +36,7 @@ from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, BusUnavailable, MailroomError, Refused, StartError
 from shared.text.display import clean
 from shared.text.prose import split_title
-from shared.views.listed import MemoryChange
+from shared.views.memory_change import MemoryChange
 
 # --- Parquet ----------------------------------------------------------------------------------------
 
