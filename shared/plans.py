@@ -72,18 +72,16 @@ def fill_references(value: Any, outputs: Mapping[int, StepOutput]) -> Any:
         return [fill_references(entry, outputs) for entry in value]
     if not isinstance(value, str):
         return value
-    return REFERENCE.sub(lambda found: _resolve(found, outputs), value)
 
+    def resolve(found: re.Match[str]) -> str:
+        step = outputs.get(int(found[1]))
+        if step is None:
+            raise ActionError(f"{found[0]} refers to step {found[1]}, which this step does not depend on")
+        if found[2] and not step.output_paths:
+            raise ActionError(f"{found[0]} refers to a file, but step {found[1]} left none")
+        return step.output_paths[0] if found[2] else step.output
 
-def _resolve(found: re.Match[str], outputs: Mapping[int, StepOutput]) -> str:
-    step = outputs.get(int(found[1]))
-    if step is None:
-        raise ActionError(f"{found[0]} refers to step {found[1]}, which this step does not depend on")
-    if not found[2]:
-        return step.output
-    if not step.output_paths:
-        raise ActionError(f"{found[0]} refers to a file, but step {found[1]} left none")
-    return step.output_paths[0]
+    return REFERENCE.sub(resolve, value)
 
 
 MAX_SHOWN = 24_000
@@ -154,16 +152,11 @@ def _format_agent(page: AgentPage, actions: bool) -> list[str]:
 def _format_action(page: AgentPage, name: str) -> str:
     schema = page.schemas.get(name, {})
     required = schema.get("required", ())
-    params = ", ".join(
-        f"{param}{'' if param in required else '?'}: {_format_type(values)}"
-        for param, values in schema.get("properties", {}).items()
-    )
-    return f"  - {name}({params}): {page.actions[name][:200]}"
-
-
-def _format_type(values: Mapping[str, Any]) -> str:
-    about = f" ({values['description'][:120]})" if values.get("description") else ""
-    return f"{values.get('type', 'any')}{about}"
+    params = []
+    for param, values in schema.get("properties", {}).items():
+        about = f" ({values['description'][:120]})" if values.get("description") else ""
+        params.append(f"{param}{'' if param in required else '?'}: {values.get('type', 'any')}{about}")
+    return f"  - {name}({', '.join(params)}): {page.actions[name][:200]}"
 
 
 MAX_TEXT = 8_000  # Characters of the text of one step
@@ -261,10 +254,6 @@ def _fault_of_step(step: Step, known: Collection[str], noun: str, limits: PlanLi
         return f"it refers to ${{{min(foreign, key=int)}}}, which is not among its dependencies"
     if len(msgspec.json.encode(step.params)) > MAX_PARAMS:
         return f"its params have more than {MAX_PARAMS:,} bytes"
-    return _fault_of_assignee(step, limits)
-
-
-def _fault_of_assignee(step: Step, limits: PlanLimits) -> str:
     name, page = step.agent, limits.agents.get(step.agent)
     if name in limits.no_steps:
         return f"{name!r} takes no tasks from a plan"

@@ -22,15 +22,9 @@ UNPREFIXED = (
     ("ANTHROPIC_API_KEY", "anthropic_api_key"),
 )
 
-SECRETS = (
-    "embedding_key",
-    "brain_key",
-    "cerebellum_key",
-    "openai_api_key",
-    "anthropic_api_key",
-    "smtp_url",
-    "calendar_password",
-    "gateway_oidc_client_secret",
+SECRETS = tuple(
+    "embedding_key brain_key cerebellum_key openai_api_key anthropic_api_key smtp_url calendar_password "
+    "gateway_oidc_client_secret".split()
 )
 """The settings that are printed nowhere."""
 SECRET_FILES = {f"{name}_file": name for name in SECRETS}
@@ -356,11 +350,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
     )
     config = Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml").expanduser()
-    values = {
-        "state_dir": str(state_dir),
-        **_from_file(config, env),
-        "deliver_secrets": _channel_secrets(env),
-    }
+    of_channels = env.items() - without_secrets(env).items()
+    secrets = {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in of_channels if text}
+    values = {"state_dir": str(state_dir), **_from_file(config, env), "deliver_secrets": secrets}
     places = {name: f"{config}: {name}" for name in values}
     for variable, name in (*UNPREFIXED, *_variables(env)):
         if env.get(variable):
@@ -371,7 +363,10 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         given = {name: env.get(place, values[name]) for name, place in places.items()}
-        raise _wrong(error, given, places) from None
+        name = re.split(r"\W", str(error).partition(" - at `$.")[2])[0]
+        shown = "(hidden)" if name in HIDDEN else f"{given.get(name)!r:.100}"
+        hint = get_type_hints(Settings, include_extras=True)[name]
+        raise ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}") from None
 
 
 def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
@@ -386,16 +381,6 @@ def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
             reason = getattr(error, "strerror", None) or "it is no text"
             raise ConfigError(f"{place} names {path}, which cannot be read: {reason}", "Correct it") from None
         places[SECRET_FILES[name]] = place
-
-
-def _wrong(
-    error: msgspec.ValidationError, given: Mapping[str, Any], places: Mapping[str, str]
-) -> ConfigError:
-    _, _, path = str(error).partition(" - at `$.")
-    name = re.split(r"\W", path)[0]
-    shown = "(hidden)" if name in HIDDEN else f"{given.get(name)!r:.100}"
-    hint = get_type_hints(Settings, include_extras=True)[name]
-    return ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}")
 
 
 def _wanted(hint: Any) -> str:
@@ -462,12 +447,6 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
 def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
     """``env`` without the secrets of channels, for a process that is not to have them."""
     return {name: value for name, value in env.items() if not name.startswith(DELIVER_PREFIX)}
-
-
-def _channel_secrets(env: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of channels, as ``<channel>_<field>``."""
-    given = env.items() - without_secrets(env).items()
-    return {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in given if text}
 
 
 def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 import msgspec
 
 from shared.contracts.base import generate_iso_timestamp
-from shared.contracts.spans import MAX_INPUT, MAX_OUTPUT, Span, SpanKind
+from shared.contracts.task import MAX_INPUT, MAX_OUTPUT, Span, SpanKind
 from shared.text.display import excerpt, sendable
 
 MAX_SPANS = 40  # Spans of one step of a task; further ones become a single one that counts them

@@ -13,8 +13,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import msgspec
 
 from shared import settings, subjects
-from shared.access.address import find_address
-from shared.access.command_token import read_command_token
+from shared.access.credentials import find_address, read_command_token
 from shared.contracts import TOKEN, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, StartError
 from shared.files import write_atomically

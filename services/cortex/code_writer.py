@@ -18,8 +18,7 @@ from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import changing
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import changing, open_workspace
 from shared.tasks.actions import Outcome, register_action
 
 Check = Literal["parse", "run", "test"]

@@ -12,8 +12,15 @@ from shared.errors import ActionError
 from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.changing import OK_CODES, ExitCodes, changing, explain_failure
-from shared.skills.workspace import goal_folder, open_workspace, outputs_path
+from shared.skills.workspace import (
+    OK_CODES,
+    ExitCodes,
+    changing,
+    explain_failure,
+    goal_folder,
+    open_workspace,
+    outputs_path,
+)
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import workspace_path
 from shared.tasks.said import is_named, said_in

@@ -4,18 +4,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 
 from services.gateway.call import Gateway
-from services.gateway.index.recent import Recent
-from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.index import Recent
+from services.gateway.index.rows import Position
 from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found
 from shared import subjects
 from shared.access.scopes import Person, Scope
-from shared.bus.wire import restored
+from shared.bus.client import restored
 from shared.contracts import AnswerWords, Question, Response, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal
@@ -23,6 +22,7 @@ from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
 from shared.views.desk import Answer, Note, Session, SessionSummary, Turn
+from shared.views.timeline import MessageRow
 
 MAX_TURNS = 50  # The most turns of a session that are read at once
 PAGE_SESSION = "reminders"
@@ -34,15 +34,30 @@ PREVIEW = 200  # The most characters of a text in the list of sessions
 
 def list_sessions(gateway: Gateway, person: Person, before: int, limit: int) -> list[SessionSummary]:
     """The conversations that ``person`` may read, those that went on last first; ``before`` is a cursor."""
-    query = gateway.index.store.query
-    rows = query(
-        "SELECT session, first, last, count FROM (SELECT session, min(number) AS first, max(number) AS last, "
-        "count(*) AS count FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
-        "JOIN messages ON messages.number = first "
-        "WHERE (? = 0 OR last < ?) AND (? OR person = ?) ORDER BY last DESC LIMIT ?",
+    rows = gateway.index.store.query(
+        "WITH found AS (SELECT session, min(number) AS first, max(number) AS last, count(*) AS questions "
+        "FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
+        "SELECT session, begun.text, begun.person, begun.time, coalesce(answer.time, asked.time), questions, "
+        "coalesce(answer.text, ''), last FROM found JOIN messages AS begun ON begun.number = first "
+        "JOIN messages AS asked ON asked.number = last LEFT JOIN messages AS answer ON answer.number = "
+        "(SELECT reply.number FROM letters AS question JOIN letters AS reply ON reply.cause = question.id "
+        "AND reply.cause != '' WHERE question.number = last LIMIT 1) "
+        "WHERE (? = 0 OR last < ?) AND (? OR begun.person = ?) ORDER BY last DESC LIMIT ?",
         [PAGE_SESSION, before, before, person.scope is Scope.ADMIN, person.name, limit],
     )
-    return [_summarize(query, *row) for row in rows]
+    return [
+        SessionSummary(
+            session_id=session,
+            title=title[:PREVIEW],
+            person=asker,
+            begun_at=begun,
+            last_at=at,
+            questions=questions,
+            last_answer=answer[:PREVIEW],
+            next=last,
+        )
+        for session, title, asker, begun, at, questions, answer, last in rows
+    ]
 
 
 def require_readable(gateway: Gateway, session_id: str, person: Person) -> None:
@@ -72,32 +87,6 @@ def find_owner(gateway: Gateway, session_id: str) -> str | None:
         [session_id],
     )
     return str(rows[0][0]) if rows else None
-
-
-def _summarize(query: Any, session: str, first: int, last: int, questions: int) -> SessionSummary:
-    begun, title, person = _message(query, first)
-    asked, *_ = _message(query, last)
-    answers = query(
-        "SELECT answer.number FROM letters AS question JOIN letters AS answer ON answer.cause = question.id "
-        "WHERE question.number = ? LIMIT 1",
-        [last],
-    )
-    at, text, _ = _message(query, answers[0][0]) if answers else (asked, "", "")
-    return SessionSummary(
-        session_id=session,
-        title=title[:PREVIEW],
-        person=person,
-        begun_at=begun,
-        last_at=at,
-        questions=questions,
-        last_answer=text[:PREVIEW],
-        next=last,
-    )
-
-
-def _message(query: Any, number: int) -> tuple[str, str, str]:
-    ((time, text, person),) = query("SELECT time, text, person FROM messages WHERE number = ?", [number])
-    return time, text, person
 
 
 async def read_session(gateway: Gateway, session_id: str, before: int = 0) -> Session:

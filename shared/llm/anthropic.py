@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.llm.clients import open_client
+from shared.llm.clients import MalformedResponse, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -15,7 +15,6 @@ from shared.llm.provider import (
     read_text,
     split_system,
 )
-from shared.llm.provider_errors import MalformedResponse
 
 LENGTH = 8192
 """The token limit of an answer by default: the format requires one, and all its models accept this."""
@@ -86,10 +85,16 @@ class AnthropicProvider:
             request["tools"] = tools
         if parts:
             request["system"] = "\n\n".join(parts)
+        turns: list[dict[str, Any]] = []
+        for message in arrange(messages):
+            role = "assistant" if message.role == "assistant" else "user"
+            if not turns or turns[-1]["role"] != role:
+                turns.append({"role": role, "content": []})
+            turns[-1]["content"] += _blocks(message)
         return request | {
             "model": self._config.model,
             "max_tokens": question.max_tokens or LENGTH,
-            "messages": _turns(arrange(messages)),
+            "messages": turns,
         }
 
     def _read(self, question: ModelRequest, message: Any) -> Thought:
@@ -122,16 +127,6 @@ def _tokens(usage: Any) -> dict[str, int]:
     read = sum(count for count in counts if isinstance(count, int))
     written = getattr(usage, "output_tokens", None)
     return {name: count for name, count in (("input_tokens", read), ("output_tokens", written)) if count}
-
-
-def _turns(messages: list[Message]) -> list[dict[str, Any]]:
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        if not turns or turns[-1]["role"] != role:
-            turns.append({"role": role, "content": []})
-        turns[-1]["content"] += _blocks(message)
-    return turns
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:

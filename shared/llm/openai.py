@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.llm.clients import open_client
+from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -21,7 +21,6 @@ from shared.llm.provider import (
     strip_thinking,
     write_out,
 )
-from shared.llm.provider_errors import MalformedResponse, broken_off
 
 _NO_TOOLS = re.compile(
     r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"
@@ -93,7 +92,11 @@ class OpenAIProvider:
             # Servers that constrain the answer do not show the schema to the model.
             parts.append(describe_schema(question.schema))
             if self._takes_schema and question.schema.get("type") == "object":
-                request["response_format"] = _format(question.schema)
+                name = re.sub(r"\W", "_", str(question.schema.get("title", "")))[:64] or "answer"
+                request["response_format"] = {
+                    "type": "json_schema",
+                    "json_schema": {"name": name, "schema": question.schema},
+                }
         if question.max_tokens:
             request[self._limit_name] = question.max_tokens
         system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
@@ -144,11 +147,6 @@ class OpenAIProvider:
 def _tokens(usage: Any) -> dict[str, Any]:
     names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
     return {name: getattr(usage, theirs, None) for name, theirs in names.items()}
-
-
-def _format(schema: dict[str, Any]) -> dict[str, Any]:
-    name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -114,7 +114,12 @@ def arrange(messages: Sequence[Message]) -> list[Message]:
         if not (message.text.strip() or message.tool_calls or message.role == "tool"):
             continue
         if found and message.role == found[-1].role != "tool":
-            found[-1] = _join(found[-1], message)
+            one = found[-1]
+            found[-1] = msgspec.structs.replace(
+                one,
+                text="\n\n".join(text for text in (one.text, message.text) if text),
+                tool_calls=one.tool_calls + message.tool_calls,
+            )
         else:
             found.append(message)
     if not found or found[0].role != "user":
@@ -142,14 +147,6 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
         elif message.tool_call_id not in called:
             paired.append(Message(role="user", text=message.text))
     return paired
-
-
-def _join(one: Message, other: Message) -> Message:
-    return msgspec.structs.replace(
-        one,
-        text="\n\n".join(text for text in (one.text, other.text) if text),
-        tool_calls=one.tool_calls + other.tool_calls,
-    )
 
 
 def read_arguments(call: ToolCall) -> dict[str, Any]:

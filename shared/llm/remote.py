@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import msgspec
 
 from shared.errors import ModelError, ModelUnavailable
-from shared.llm.clients import CONNECT, open_client
+from shared.llm.clients import CONNECT, MalformedResponse, TransientError, explain, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
 from shared.llm.provider import ModelRequest, Provider
-from shared.llm.provider_errors import MalformedResponse, TransientError, explain
 from shared.llm.scripted import read_script
 
 if TYPE_CHECKING:

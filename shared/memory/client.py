@@ -20,8 +20,6 @@ from shared.contracts import (
     GetQuery,
     HistoryQuery,
     Hit,
-    Layout,
-    LayoutQuery,
     ListQuery,
     MemoryQuery,
     MemoryWrite,
@@ -31,6 +29,8 @@ from shared.contracts import (
     NodePage,
     Path,
     PathsQuery,
+    Picture,
+    PictureQuery,
     SpanKind,
     Traversal,
     TraverseQuery,
@@ -250,9 +250,9 @@ class Memory:
             asked.output = briefing.text
         return briefing
 
-    async def layout(self, query: LayoutQuery | None = None) -> Layout:
-        """Where to draw the nodes of the graph; takes up to some seconds for a picture that is new."""
-        return await self._ask("layout", query or LayoutQuery(), Layout)
+    async def picture(self, query: PictureQuery | None = None) -> Picture:
+        """The nodes and edges of the graph that are to be drawn."""
+        return await self._ask("picture", query or PictureQuery(), Picture)
 
     async def versions(self, query: VersionsQuery | None = None) -> VersionPage:
         """A page of graph versions and what each changed, the latest first."""

@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import msgspec
-
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import read_presences
@@ -17,33 +15,10 @@ from shared.queries.records import (
     unknown_agent_error,
 )
 from shared.trail.archives import read_message, scan_log
-from shared.views.timeline import format_sender
+from shared.views.listed import Mail
 
 POLL_INTERVAL = 0.5  # Seconds between reads if no message arrives
 SEARCHED, AT_ONCE = 10_000, 1_000  # The most messages that one search reads, and how many it reads at once
-
-
-class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
-
-    ``person`` is who of the people wrote it, if that is known.
-    """
-
-    number: int
-    id: str
-    sender: str
-    recipient: str
-    created_at: str
-    kind: str
-    subject: str
-    body: str
-    session: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``."""
-        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
 
 
 async def search_mail(

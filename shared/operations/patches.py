@@ -16,7 +16,7 @@ import msgspec
 from shared import settings
 from shared.errors import MailroomError, StartError
 from shared.files import write_atomically
-from shared.skills.repository import ENVIRONMENT, find_any
+from shared.skills.git import ENVIRONMENT, find_any
 from shared.text.display import clean
 from shared.views.listed import Applied, DeliveredPatch
 

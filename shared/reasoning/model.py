@@ -34,7 +34,7 @@ from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.settings import Settings
-from shared.spans import span
+from shared.spans import OpenSpan, span
 from shared.tasks.context import current_task
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
@@ -89,44 +89,33 @@ class DailyUsage:
             await commit(())
             return
         async with self._lock:
-            await self._require_today()
-            taken = len(self._deferred)
-            added, entry = self._added(*self._known, self._deferred)
-            try:
-                *_, seq = await commit([entry])
-            except Conflict:
-                self._known = await self._read(added.day)
+            if not await self._store(commit):
                 await commit(())
-            else:
-                self._known = added, seq
-                del self._deferred[:taken]
 
     async def _flush(self) -> None:
         async with self._lock:
             while self._deferred:
-                await self._require_today()
-                taken = len(self._deferred)
-                added, entry = self._added(*self._known, self._deferred)
-                try:
-                    (seq,) = await self._bus.commit([entry])
-                except Conflict:  # another process has added meanwhile
-                    self._known = await self._read(added.day)
-                else:
-                    self._known = added, seq
-                    del self._deferred[:taken]
+                await self._store(self._bus.commit)
 
-    async def _require_today(self) -> None:
+    async def _store(self, commit: Callable[[Sequence[Entry]], Awaitable[Sequence[int]]]) -> bool:
+        """Have what was deferred stored; False if another process has added usage meanwhile."""
         if self._known[0].day != _today():
             self._known = await self._read(_today())
-
-    def _added(self, spent: DailySpending, seq: int, usages: Sequence[Usage]) -> tuple[DailySpending, Entry]:
+        taken, (spent, after) = len(self._deferred), self._known
         added = amended(
-            _plus(spent, usages),
+            _plus(spent, self._deferred),
             id=generate_id(),
             created_at=generate_iso_timestamp(),
             sender=self._bus.name,
         )
-        return added, seal(self._subject(spent.day), added, expect=seq)
+        try:
+            *_, seq = await commit([seal(self._subject(spent.day), added, expect=after)])
+        except Conflict:
+            self._known = await self._read(added.day)
+            return False
+        self._known = added, seq
+        del self._deferred[:taken]
+        return True
 
     async def _read(self, day: str) -> tuple[DailySpending, int]:
         record = await read_record(self._bus, self._subject(day), DailySpending)
@@ -209,10 +198,7 @@ class RecordedModel:
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
-            call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
-            call.input_tokens = thought.usage.input_tokens
-            call.output_tokens = thought.usage.output_tokens
-            call.cost = thought.usage.cost
+            _note(call, thought)
         return thought
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
@@ -223,11 +209,15 @@ class RecordedModel:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Thought):
-                        call.output = piece.text
-                        call.input_tokens = piece.usage.input_tokens
-                        call.output_tokens = piece.usage.output_tokens
-                        call.cost = piece.usage.cost
+                        _note(call, piece)
                     yield piece
+
+
+def _note(call: OpenSpan, thought: Thought) -> None:
+    call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
+    call.input_tokens = thought.usage.input_tokens
+    call.output_tokens = thought.usage.output_tokens
+    call.cost = thought.usage.cost
 
 
 class ModelSession:

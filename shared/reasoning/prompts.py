@@ -270,7 +270,22 @@ def frame_task(
     The quoted parts of the task's context and its ``references`` have at most ``max_inputs`` characters
     together.
     """
-    inputs = _inputs_of(task.context)
+    # The texts that go with a task, by title
+    results = task.context.get("inputs")
+    inputs = {}
+    if isinstance(results, dict):
+        inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
+    if feedback := task.context.get("feedback"):
+        inputs["The reviewer sent it back, because"] = _format(feedback)
+    if told := task.context.get("instructions"):
+        inputs["What the person who asked for it added later"] = _format(told)
+    rest = {
+        key: value
+        for key, value in task.context.items()
+        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
+    }
+    if rest:
+        inputs["What goes with it"] = _format(rest)
     for name, opened in references.items():
         inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = (
             f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
@@ -280,26 +295,6 @@ def frame_task(
     if known:
         parts.append(quote(KNOWN, known))
     return "\n\n".join(parts)
-
-
-def _inputs_of(context: Mapping[str, Any]) -> dict[str, str]:
-    """The texts that go with a task, by title."""
-    results = context.get("inputs")
-    inputs = {}
-    if isinstance(results, dict):
-        inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
-    if feedback := context.get("feedback"):
-        inputs["The reviewer sent it back, because"] = _format(feedback)
-    if told := context.get("instructions"):
-        inputs["What the person who asked for it added later"] = _format(told)
-    rest = {
-        key: value
-        for key, value in context.items()
-        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
-    }
-    if rest:
-        inputs["What goes with it"] = _format(rest)
-    return inputs
 
 
 def _fair_share(sizes: Iterable[int], total: int) -> int:

@@ -13,9 +13,8 @@ import pytest
 
 from services.cli.api import find_login, login_path
 from shared import settings, subjects
-from shared.access.address import find_address
+from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.contracts import ResultOutcome, TaskStatus
 from tests.flow.test_approvals import answered, ask
 from tests.flow.test_cli import heard, stand_in

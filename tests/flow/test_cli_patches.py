@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from services.cli.commands.patches import _place
-from shared.access.address import find_address
+from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.contracts import TaskStatus, generate_task_id
 from shared.errors import MailroomError
 from shared.operations.patches import apply_patch, fit_patch, format_undo, read_files

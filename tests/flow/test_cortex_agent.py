@@ -20,7 +20,7 @@ from shared.agent.base import Agent
 from shared.contracts import Said, Task, TaskPlan, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.changing import snapshots_of
+from shared.skills.workspace import snapshots_of
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team

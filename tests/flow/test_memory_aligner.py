@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from services.memory.local_model import fetch
-from services.memory.retrieval.reading_models import MAX_TOKENS, Aligner, _KeptVectors
+from services.memory.retrieval.deep_search import MAX_TOKENS, Aligner, _KeptVectors
 from shared.errors import StartError
 from shared.settings import load
 

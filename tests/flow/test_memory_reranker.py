@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.memory.local_model import fetch
-from services.memory.retrieval.reading_models import Reranker
+from services.memory.retrieval.deep_search import Reranker
 from shared.errors import StartError
 from shared.settings import load
 

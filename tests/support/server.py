@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from services.cli.installed_agents import load_agents
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
-from shared.access.address import find_address
+from shared.access.credentials import find_address
 from shared.bus import Bus
 from shared.bus.client import BusClient
 from shared.errors import StartError

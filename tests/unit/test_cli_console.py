@@ -29,10 +29,10 @@ from shared.contracts import (
     TaskStatus,
     generate_iso_timestamp,
 )
-from shared.operations.letters import Mail
+from shared.operations.approvals import view_request
 from shared.queries.progress import describe_task
 from shared.text.display import clean, clean_block
-from shared.views.listed import Approval
+from shared.views.listed import Mail
 from shared.views.metrics import Metrics, PolicyMetrics, Velocity
 from shared.views.progress import Progress, TaskProgress
 from shared.views.timeline import GoalResults, Spent
@@ -109,7 +109,7 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     )
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
-    approvals.print_approval(Approval(request, None, "waiting"), console)
+    approvals.print_approval(view_request(request, None, "waiting"), console)
     agents._print_agent([presence], console, in_full=True, most=9)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)

@@ -16,7 +16,7 @@ from services.nexus.conversation.resolved import Resolved
 from services.nexus.conversation.store import answer, begin, history_of
 from services.nexus.routing.request import Request
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
-from shared.contracts.conversation import CUT, MAX_TURNS
+from shared.contracts.emails import CUT, MAX_TURNS
 from shared.language.utterance import read_utterance
 
 NOW = datetime(2026, 3, 18, 13, 5, tzinfo=UTC)

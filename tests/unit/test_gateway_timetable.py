@@ -8,8 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from services.gateway.api.memory import diff_lines
-from services.gateway.timetable.items import list_items
-from services.gateway.timetable.night_queue import read_night_queue
+from services.gateway.night_queue import list_items, read_night_queue
 from shared.contracts import Due, DueKind, DueStatus, Goal, NightState
 from shared.settings import Settings
 from shared.views.listed import NightJob, NightQueue

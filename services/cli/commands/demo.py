@@ -27,9 +27,7 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
-from shared.access.address import find_address
-from shared.access.command_token import read_command_token
-from shared.access.links import create_link
+from shared.access.credentials import create_link, find_address, read_command_token
 from shared.bus import Bus
 from shared.contracts import TaskStatus
 from shared.errors import StartError

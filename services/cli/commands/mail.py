@@ -32,7 +32,6 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Email
 from shared.operations.letters import (
-    Mail,
     compose,
     compose_reply,
     find_mail,
@@ -44,6 +43,7 @@ from shared.operations.letters import (
 from shared.text.display import clean, clean_block
 from shared.text.times import format_date, format_span, seconds_between
 from shared.trail.archives import find_archived
+from shared.views.listed import Mail
 from shared.views.timeline import format_sender
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from shared.contracts import TaskResult
 from shared.errors import NotFound
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
-from shared.views.activity import Activity, Row, RowKind, TaskDetails
+from shared.views.timeline import Activity, Row, RowKind, TaskDetails
 
 NARROW, WIDE = 40, 120  # The least and the most columns that are used; elsewhere than on a terminal it is 80
 MAX_LINES = {"thought": 14, "given": 5, "output": 7, "result": 30}

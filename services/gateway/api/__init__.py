@@ -6,12 +6,9 @@ from services.gateway.api import (
     agents_directly,
     approvals,
     briefings,
-    dead_letters,
     deliveries,
     desk,
     desk_answers,
-    doctor,
-    export,
     figures,
     forgetting,
     goal_actions,
@@ -26,13 +23,11 @@ from services.gateway.api import (
     session,
     tasks,
     timetable,
-    tokens,
 )
 from services.gateway.routing import Endpoint
 
 TABLE: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
-    *tokens.ENDPOINTS,
     *messages.ENDPOINTS,
     *goals.ENDPOINTS,
     *goal_actions.ENDPOINTS,
@@ -40,7 +35,6 @@ TABLE: tuple[Endpoint, ...] = (
     *patches.ENDPOINTS,
     *inbox.ENDPOINTS,
     *approvals.ENDPOINTS,
-    *dead_letters.ENDPOINTS,
     *mail.ENDPOINTS,
     *agents.ENDPOINTS,
     *goal_page.ENDPOINTS,
@@ -55,7 +49,5 @@ TABLE: tuple[Endpoint, ...] = (
     *deliveries.ENDPOINTS,
     *agents_directly.ENDPOINTS,
     *figures.ENDPOINTS,
-    *doctor.ENDPOINTS,
-    *export.ENDPOINTS,
 )
 """Every route of the API."""

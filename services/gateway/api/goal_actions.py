@@ -6,10 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.goals import ONE
+from services.gateway.api.goals import ONE, summarize_goals
 from services.gateway.api.patches import read_goal_patches, record_applied
 from services.gateway.call import Call
-from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.contracts import Goal, TaskStatus
@@ -25,6 +24,7 @@ from shared.operations.patches import (
 from shared.operations.submission import derive_goal_id, submit_once
 from shared.queries.results import find_goal
 from shared.views.listed import Applied, DeliveredPatch, SubmittedGoal
+from shared.views.timeline import GoalSummary
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,18 +50,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     projects: tuple[str, ...] = ()
 
 
-class PatchState(msgspec.Struct, frozen=True, kw_only=True):
+class PatchState(PatchView, frozen=True, kw_only=True):
     """A patch and how it fits its folder now.
 
     ``fit`` is fits, merges (the folder changed, and git can merge it), applied (the folder has it already) or
     refused, for the reason in ``problem``. ``undo`` is the command that takes it out.
     """
 
-    project: str
-    path: str
-    folder: str
-    files: list[str]
-    diff: str
     fit: str
     undo: str = ""
     problem: str = ""
@@ -122,9 +117,8 @@ async def diff(call: Call) -> Patches:
 
 
 def _examine(patch: DeliveredPatch, goal: Goal) -> PatchState:
-    view: PatchView = describe_patch(patch)
     fitting = fit_delivered(patch, None, goal.goal_id)
-    shown = msgspec.structs.asdict(view)
+    shown = msgspec.structs.asdict(describe_patch(patch))
     if refused := fitting.refused:
         return PatchState(**shown, fit="refused", problem=refused.problem, cure=refused.cure)
     fit = "applied" if fitting.fit.applied else "merges" if fitting.fit.adapted else "fits"
@@ -137,14 +131,15 @@ async def apply(call: Call, body: Choice) -> AppliedPatches:
     One that does not fit is merged if git can do that without conflicts, else refused with the reason.
     """
     goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"], body.projects)
-    done = [await asyncio.to_thread(_apply, patch, goal) for patch in patches]
+
+    def apply_one(patch: DeliveredPatch) -> Applied:
+        folder = Path(patch.folder) if patch.folder else None
+        return apply_fitting(fit_delivered(patch, folder, goal.goal_id))
+
+    done = [await asyncio.to_thread(apply_one, patch) for patch in patches]
     if applied := [each for each in done if each.done == "applied"]:
         await record_applied(call.gateway.bus, goal.goal_id, applied, person=call.person.name)
     return AppliedPatches(goal_id=goal.goal_id, patches=done)
-
-
-def _apply(patch: DeliveredPatch, goal: Goal) -> Applied:
-    return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal.goal_id))
 
 
 ENDPOINTS = (

@@ -1,20 +1,25 @@
 """Goals: the list, and submitting one."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-from services.gateway.api.messages import API
-from services.gateway.call import Call
-from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
+from services.gateway.call import Call, Gateway, Kept
+from services.gateway.inbox import read_open_requests
 from services.gateway.problems import Failure
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
+from shared import subjects
 from shared.access.scopes import Scope
+from shared.contracts import Goal, TaskStatus
+from shared.operations.goals import read_controls
 from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.tasks.submission import MAX_BYTES
-from shared.text.times import format_utc, parse_time
+from shared.text.display import flatten
+from shared.text.times import format_utc, parse_time, seconds_between
 from shared.views.listed import LatestGoals, NewGoal, SubmittedGoal
+from shared.views.timeline import GoalSummary, WorkingAgent
 
 ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200
@@ -25,6 +30,83 @@ _RELATIVE = re.compile(
 )
 """``./x``, ``../x`` and ``~/x``, and ``.`` where a folder is named."""
 _WHOLE = re.compile(r"(?<![\w.~/-])/\w|\w://")  # What begins a whole path, or an address
+
+
+MAX_TITLE = 300
+MAX_NOTE = 300
+
+
+async def summarize_goals(gateway: Gateway, goals: Sequence[Goal]) -> list[GoalSummary]:
+    """The summaries of goals, in the same order."""
+    waiting: dict[str, list[str]] = {}
+    for each in await read_open_requests(gateway):
+        waiting.setdefault(each.request.goal_id, []).append(each.request.approval_id)
+    paused = await _paused.find(gateway)
+    spent = gateway.index.store.spending([goal.goal_id for goal in goals])
+    return [
+        _summarize(goal, waiting.get(goal.goal_id, []), spent.get(goal.goal_id), paused) for goal in goals
+    ]
+
+
+def _summarize(
+    goal: Goal, waiting: list[str], spent: tuple[int, float] | None, paused: frozenset[str]
+) -> GoalSummary:
+    tokens, cost = spent or (0, 0.0)
+    completed = sum(task.status is TaskStatus.COMPLETED for task in goal.tasks)
+    at_work = [
+        (task.assignee, task.name, task.started_at)
+        for task in goal.tasks
+        if task.issued and not task.status.final
+    ]
+    if goal.status is TaskStatus.REVIEW:
+        at_work.append((subjects.CRITIC, "review", ""))
+    return GoalSummary(
+        goal_id=goal.goal_id,
+        title=flatten(goal.text, MAX_TITLE),
+        status=str(goal.status),
+        outcome=str(goal.outcome),
+        state=state_of(goal, bool(waiting)),
+        requester=goal.requester,
+        person=goal.person,
+        priority=str(goal.priority),
+        playbook=goal.playbook,
+        tasks_done=completed,
+        tasks_failed=sum(task.status.final for task in goal.tasks) - completed,
+        tasks_all=len(goal.tasks),
+        workers=[
+            WorkingAgent(agent=agent, task=task, since=since, paused=agent in paused)
+            for agent, task, since in at_work
+            if not goal.status.final
+        ],
+        waiting_for=[] if goal.status.final else waiting,
+        submitted_at=goal.submitted_at,
+        ended_at=goal.ended_at,
+        deadline=goal.deadline,
+        seconds=max(0.0, seconds_between(goal.submitted_at, goal.ended_at)),
+        summary=flatten(goal.reason or goal.answer, MAX_NOTE),
+        tokens=tokens,
+        cost=cost,
+        retry_of=goal.retry_of,
+    )
+
+
+def state_of(goal: Goal, waits: bool) -> str:
+    """Where a goal stands, see GoalSummary."""
+    if goal.status.final:
+        return "ended"
+    if waits:
+        return "waiting"
+    if goal.status is TaskStatus.REVIEW:
+        return "review"
+    return "working" if any(task.issued for task in goal.tasks) else "planning"
+
+
+async def _read_paused(gateway: Gateway) -> frozenset[str]:
+    controls = await read_controls(gateway.bus)
+    return frozenset(name for name, control in controls.items() if control.paused)
+
+
+_paused = Kept("control", _read_paused)
 
 
 class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +122,7 @@ class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 50
 
 
-class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
+class GoalList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of goals; ``next`` goes into ``before`` for the following one, 0 at the end.
 
     ``counts`` are the numbers of all goals by status.
@@ -51,7 +133,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
+async def list_goals(call: Call, query: GoalsQuery) -> GoalList:
     """Goals, the latest first, with what they are at."""
     found = call.gateway.index.store.goals(
         statuses=query.status,
@@ -61,7 +143,7 @@ async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
         before=query.before,
         limit=query.limit,
     )
-    return GoalPage(
+    return GoalList(
         goals=await summarize_goals(call.gateway, [goal for _, goal in found]),
         next=found[-1][0] if len(found) == query.limit else 0,
         counts=call.gateway.index.store.count_goals(),

@@ -4,15 +4,15 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call
 from services.gateway.inbox import read_letters, wait_until_indexed
 from services.gateway.problems import not_found
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
 from shared.contracts.base import MAX_TEXT
-from shared.operations.letters import Mail, compose, compose_reply, read_mail_item, select_thread, send
+from shared.operations.letters import compose, compose_reply, read_mail_item, select_thread, send
 from shared.trail.archives import find_archived
+from shared.views.listed import Mail
 from shared.views.timeline import ArchivedPart
 
 SEARCHED = 500  # Messages between two parties among which a thread is looked for: the last ones

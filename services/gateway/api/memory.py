@@ -20,17 +20,17 @@ from shared.contracts import (
     EdgesQuery,
     HistoryQuery,
     Hit,
-    Layout,
-    LayoutQuery,
     Node,
     NodeHistory,
+    Picture,
+    PictureQuery,
     Relation,
     Traversal,
     TraverseQuery,
     VersionPage,
     VersionsQuery,
 )
-from shared.contracts.queries import MAX_PLACED
+from shared.contracts.queries import MAX_DRAWN
 from shared.errors import Refused
 from shared.memory import Memory
 
@@ -109,12 +109,12 @@ class VersionPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
 
 
-class GraphLayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
+class GraphQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which part of the graph to draw: near ``anchor``, or the most important; at a version (0: now)."""
 
     at: Version = 0
     anchor: Id = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PLACED)] = 500
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_DRAWN)] = 500
     forgotten: bool = False
 
 
@@ -246,13 +246,10 @@ async def list_versions(call: Call, query: VersionPageQuery) -> VersionPage:
     return await _memory(call).versions(VersionsQuery(before=query.before, limit=query.limit))
 
 
-async def lay_out_graph(call: Call, query: GraphLayoutQuery) -> Layout:
-    """Where to draw the nodes of the graph.
-
-    The same version looks the same each time, and a node stays where it was from one version to the next.
-    """
-    wanted = LayoutQuery(at=query.at, anchor=query.anchor, limit=query.limit, forgotten=query.forgotten)
-    return await _of_known(_memory(call).layout(wanted))
+async def draw_graph(call: Call, query: GraphQuery) -> Picture:
+    """The nodes and edges of the graph that are to be drawn."""
+    wanted = PictureQuery(at=query.at, anchor=query.anchor, limit=query.limit, forgotten=query.forgotten)
+    return await _of_known(_memory(call).picture(wanted))
 
 
 async def read_briefing(call: Call, query: BriefingQuery) -> Briefing:
@@ -323,7 +320,7 @@ ENDPOINTS = (
     Endpoint("GET", f"{API}/nodes/{{id}}", read_node, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/nodes/{{id}}/neighbours", walk_from_node, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/versions", list_versions, scope=Scope.READ, tag="memory"),
-    Endpoint("GET", f"{API}/graph", lay_out_graph, scope=Scope.READ, tag="memory"),
+    Endpoint("GET", f"{API}/graph", draw_graph, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief", read_briefing, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief/diff", compare_briefings, scope=Scope.READ, tag="memory"),
 )

@@ -4,7 +4,7 @@ import re
 
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation, Mentioned, Response
-from shared.contracts.conversation import CUT, MAX_MENTIONED
+from shared.contracts.emails import CUT, MAX_MENTIONED
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance
 

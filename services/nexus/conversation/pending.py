@@ -7,7 +7,7 @@ from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.timetable.reminder_requests import format_time_answer
 from shared.contracts import AskedBack, Choice
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.language.sayings import read_sayings
 from shared.language.times.days import ordinal
 from shared.language.utterance import Utterance, read_utterance

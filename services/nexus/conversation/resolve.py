@@ -19,7 +19,7 @@ from services.nexus.conversation.pending import settle
 from services.nexus.conversation.references import find_numbered, refer
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
-from shared.contracts.conversation import CUT
+from shared.contracts.emails import CUT
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance, read_utterance
 

@@ -33,7 +33,7 @@ from shared.contracts import (
     TaskStatus,
     Told,
 )
-from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
+from shared.contracts.emails import CUT, MAX_TOLD, MAX_TURNS
 from shared.language.utterance import is_question, is_statement, read_utterance
 from shared.queries.office import conversation_subject, read_conversation
 

@@ -31,7 +31,7 @@ from shared.bus import Entry
 from shared.bus.entry import seal
 from shared.clock import format_moment, parse_timestamp
 from shared.contracts import AskedBack, Choice, Due, DueKind, DueStatus, Email
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import ActionError
 from shared.queries.timetable import ENDED, Known
 from shared.recurrence import describe_recurrence, parse_recurrence

@@ -14,7 +14,7 @@ from services.nexus.tools.recall import answer_from_memory
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.clock import localize
 from shared.contracts import Choice
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.language.sayings import read_sayings

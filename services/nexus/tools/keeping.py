@@ -7,7 +7,7 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back
 from shared import subjects
 from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, ResultOutcome, Source
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance

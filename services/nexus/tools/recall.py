@@ -13,7 +13,7 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.keeping import find_hits, offer_to_keep
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import AskedBack, Choice, Node, Response, Source, Told
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.language.sayings import read_sayings
 from shared.text.display import flatten
 from shared.text.prose import split_title
