@@ -236,8 +236,7 @@ PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people too
 
 
 DUE, TIMETABLE = "due", "timetable"
-"""The kinds of nexus' records of what happens by itself: one for each item, and one of the items' ids."""
-CONTENTS = record(NEXUS, TIMETABLE, "all")  # The ids of the items of the timetable
+"""The kinds of records of what happens by itself: one for each item, and one of the items' ids."""
 
 
 DROPPED = "dropped"  # The kind of the admin's records of dead letters that were dropped or sent again

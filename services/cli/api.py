@@ -15,7 +15,7 @@ import msgspec
 from shared import settings, subjects
 from shared.access.credentials import find_address, read_command_token
 from shared.contracts import TOKEN, TaskResult, TaskStatus
-from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, StartError
+from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, Refused, StartError
 from shared.files import write_atomically
 from shared.settings import Settings
 from shared.text.display import clean
@@ -215,6 +215,8 @@ def _to_error(login: Login, answer: _Answer) -> MailroomError:
             return _other_version(login)
         case 404:
             return NotFound(cause, cure)
+        case 409:
+            return Refused(cause, cure)
         case 503:
             return BusUnavailable(cause, cure)
     return MailroomError(cause, cure)
@@ -374,6 +376,12 @@ def find_login(config: Settings, wait: float = GATEWAY_WAIT) -> Login:
     may_show = is_loopback(parse_address(url).hostname) or not has_office
     token = read_command_token(config) if may_show else ""
     return Login(url=url, token=token, is_here=bool(token))
+
+
+def require_here(config: Settings, path: str, cure: str) -> None:
+    """Raise MailroomError if another office is asked than that of this machine, which alone has ``path``."""
+    if url := find_office_elsewhere(config):
+        raise MailroomError(f"{path} is of this machine, and the office that is asked is that of {url}", cure)
 
 
 def find_office_elsewhere(config: Settings) -> str:

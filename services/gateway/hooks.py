@@ -48,8 +48,7 @@ from shared.log import logger
 from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.settings import Settings
 from shared.tasks.said import QUOTED, names_something
-from shared.text.display import flatten
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, format_network_error
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

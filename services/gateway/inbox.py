@@ -78,6 +78,15 @@ async def read_letters(gateway: Gateway, where: str, values: Sequence[object], l
     return [mail for mail in mails if mail is not None]
 
 
+def count_letters(gateway: Gateway, where: str, values: Sequence[object]) -> dict[str, int]:
+    """How much mail of each sender a condition on the index's messages admits."""
+    sql = (
+        f"SELECT sender, count(*) FROM messages WHERE stream = 0 AND subject GLOB 'mail.*' AND ({where}) "  # noqa: S608 - constants
+        "GROUP BY sender"
+    )
+    return dict(gateway.index.store.query(sql, values))
+
+
 async def wait_until_indexed(gateway: Gateway, number: int) -> None:
     """Return once the index has a message of OFFICE, so that who sent it finds it; INDEX_WAIT at most."""
     with contextlib.suppress(TimeoutError):

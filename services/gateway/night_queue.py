@@ -1,8 +1,8 @@
-"""The overnight queue as its files are, read only."""
+"""The overnight queue: jobs as they are recorded, and the files of cortex' folder, read only."""
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,19 @@ from typing import Any
 import msgspec
 
 from shared.clock import localize, parse_timestamp, read_night, read_zone, utc_now
-from shared.contracts import Due, Goal, NightState
-from shared.queries.timetable import WAITING
-from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
+from shared.contracts import Due, DueStatus, Goal, NightState
+from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.settings import Settings
 from shared.text.display import flatten
+from shared.timetable import KEPT, list_next
 from shared.views.listed import Item, NightJob, NightQueue
 
 MAX_FILES = 200  # The most files of a folder that are read
 MAX_BYTES = 1_000_000  # The largest file that is read
 RECENT = 10  # The latest results that are shown
-FOLDERS = {"tonight": "waiting", "claimed": "running", "archive": "ended", "failed": "refused"}
 
 
-class _File(msgspec.Struct):
+class _Job(msgspec.Struct):
     id: str = ""
     task: str = ""
     priority: str = ""
@@ -40,12 +39,44 @@ class _Result(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-def read_night_queue(settings: Settings, state: NightState, now: datetime | None = None) -> NightQueue:
-    """What waits and why, runs, ended last and was refused; ``state`` is cortex's record of the night."""
+def read_night_queue(
+    settings: Settings, state: NightState, items: Sequence[Due] = (), now: datetime | None = None
+) -> NightQueue:
+    """What waits and why, runs, ended last and was refused.
+
+    ``state`` is cortex's record of the night, ``items`` are its jobs. A file that it has not taken yet waits.
+    """
     folder = settings.state_dir / "job_queue"
-    window, now = read_night(settings.night, read_zone(settings.time_zone)), now or utc_now()
+    known = [_view_job(each) for each in items if each.status in KEPT]
+    dropped = _list_files(folder / "tonight")
+    waiting = [job for job in known if job.state == "waiting"]
+    running = [job for job in known if job.state == "running"]
+    waiting += [_read_job(path) for path in dropped[:MAX_FILES]]
+    archived, refused = _list_files(folder / "archive"), _list_files(folder / "failed")
+    night = _read_night(settings, state, now or utc_now())
+    return msgspec.structs.replace(
+        night,
+        reachable=folder.is_dir(),
+        folder=str(folder / "tonight"),
+        counts={
+            "waiting": len(waiting) + max(0, len(dropped) - MAX_FILES),
+            "running": len(running),
+            "ended": len(archived),
+            "refused": len(refused),
+        },
+        jobs=[
+            *(_with_reason(job, night) for job in waiting),
+            *running,
+            *(_read_ended(path) for path in _latest(archived)),
+            *(_read_refused(path) for path in _latest(refused)),
+        ],
+    )
+
+
+def _read_night(settings: Settings, state: NightState, now: datetime) -> NightQueue:
+    window = read_night(settings.night, read_zone(settings.time_zone))
     began, ends = window.find(now)
-    night = NightQueue(
+    return NightQueue(
         reachable=False,
         window="" if window.is_always else str(window),
         is_night=began <= now,
@@ -57,26 +88,15 @@ def read_night_queue(settings: Settings, state: NightState, now: datetime | None
         token_limit=settings.night_tokens,
         cost_limit=settings.night_cost,
     )
-    if not folder.is_dir():
-        return msgspec.structs.replace(night, folder=str(folder))
-    listed = {name: _list_files(folder / name) for name in FOLDERS}
-    jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
-    jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
-    jobs += [_read_ended(path) for path in _latest(listed["archive"])]
-    for path in _latest(listed["failed"]):
-        note = next(_read_bytes(path.with_name(f"{path.name}.reason")), b"").decode("utf-8", "replace")
-        refused = NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(note, 300))
-        jobs.append(refused)
-    counts = {state: len(listed[name]) for name, state in FOLDERS.items()}
-    for place, job in enumerate(jobs):
-        if job.state == "waiting" and job.when != "now":
-            # It waits for the night, or for what holds it back though its time has come.
-            waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
-            reason = f"waits for the night ({night.window})" if waits else night.held
-            jobs[place] = msgspec.structs.replace(job, reason=reason)
-    return msgspec.structs.replace(
-        night, reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs
-    )
+
+
+def _with_reason(job: NightJob, night: NightQueue) -> NightJob:
+    """A job that waits, with what it waits for: the night, or what holds it back though its time has come."""
+    if job.state != "waiting" or job.when == "now":
+        return job
+    waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
+    reason = f"waits for the night ({night.window})" if waits else night.held
+    return msgspec.structs.replace(job, reason=reason)
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -98,17 +118,30 @@ def _written_at(path: Path) -> float:
         return 0.0
 
 
-def _read_job(path: Path, state: str) -> NightJob:
-    content = next(_decode(path, _File), _File())
+def _view_job(item: Due) -> NightJob:
+    job, works = msgspec.convert(item.job, _Job), item.status is DueStatus.WORKING
+    return NightJob(
+        id=item.due_id,
+        state="running" if works else "waiting",
+        task=item.text,
+        priority=job.priority,
+        run_at=job.run_at,
+        when=job.when,
+        at=item.created_at,
+        task_id=item.last if works else "",
+    )
+
+
+def _read_job(path: Path) -> NightJob:
+    content = next(_decode(path, _Job), _Job())
     return NightJob(
         id=content.id[:128] or path.stem[:128],
-        state=state,
+        state="waiting",
         task=flatten(content.task, 300),
         priority=content.priority[:20],
         run_at=content.run_at[:40],
         when=content.when[:10],
         at=_stamp(path),
-        task_id=path.stem if state == "running" else "",
     )
 
 
@@ -124,6 +157,12 @@ def _read_ended(path: Path) -> NightJob:
         task_id=content.task_id,
         outcome=content.outcome or content.status,
     )
+
+
+def _read_refused(path: Path) -> NightJob:
+    note = path.with_name(f"{path.name}.reason")
+    text = next(_read_bytes(note), b"").decode("utf-8", "replace")
+    return NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(text, 300))
 
 
 def _decode(path: Path, kind: Any) -> Iterator[Any]:
@@ -154,28 +193,16 @@ def _stamp(path: Path) -> str:
     return datetime.fromtimestamp(written, UTC).isoformat() if written else ""
 
 
-RUNS = 3  # the next times that are shown
-
-
 def view_due(due: Due, zone: tzinfo | None) -> Item:
     """An item of the timetable as people see it."""
-    runs, every = [parse_timestamp(due.at)] if due.status in WAITING else [], ""
-    if due.repeats:
-        recurrence = parse_recurrence(due.repeats)
-        while runs and len(runs) < RUNS and (later := next_occurrence(recurrence, runs[-1], zone)):
-            runs.append(later)
-        try:
-            every = describe_recurrence(recurrence)
-        except (KeyError, ValueError, IndexError):  # a rule that has no short form in words
-            every = recurrence.rule
     return Item(
         id=due.due_id,
         what=due.what.value,
         text=due.text,
         at=due.at,
         status=due.status.value,
-        every=every,
-        next_runs=[moment.isoformat() for moment in runs],
+        every=describe_recurrence(parse_recurrence(due.repeats)) if due.repeats else "",
+        next_runs=[moment.isoformat() for moment in list_next(due, zone)],
         runs=due.runs,
         missed=due.missed,
         last_at=due.last_at,

@@ -90,7 +90,7 @@ _STEPS = {
     subjects.ENDED: "A task ended, with its result",
     subjects.CANCELLED: "The requester ended a task",
 }
-_READS: dict[str, tuple[str, Any, Any]] = {
+MEMORY_VERBS: dict[str, tuple[str, Any, Any]] = {
     "written": ("The outcome of a write that was stored in the log", WrittenQuery, contracts.MemoryWritten),
     "search": ("Search by meaning and words, best hits first", contracts.MemoryQuery, list[contracts.Hit]),
     "get": ("Nodes by their ids", contracts.GetQuery, list[contracts.Node]),
@@ -117,14 +117,13 @@ _READS: dict[str, tuple[str, Any, Any]] = {
         contracts.VersionPage,
     ),
     "history": ("What a node was before", contracts.HistoryQuery, contracts.NodeHistory),
-}
-_SIGNED: dict[str, tuple[str, Any, Any]] = {
     "add": ("Remember a node or several: each has a title or a text", Entries, contracts.MemoryWritten),
     "link": ("Store an edge or several: each has from and to", Entries, contracts.MemoryWritten),
     "linker": ("The linker's status, or a round of it", LinkerQuery, Json),
     "reindex": ("Build the search indices again from the tables", Json, Json),
     "rebuild": ("Build the store again from its log", RebuildQuery, Json),
 }
+"""What memory answers: a sentence, and the types of query and answer."""
 
 
 def channels() -> tuple[Channel, ...]:
@@ -188,10 +187,10 @@ def _memory() -> Iterator[Channel]:
     about_writes = (contracts.MemoryRefused, contracts.MemoryErased, contracts.MemoryForgotten)
     yield _channel(subjects.memory_write, "memory", contracts.MemoryWrite, *about_writes)
     yield _channel(subjects.forgetting, "memory", contracts.ErasureOrder)
-    for verb, (summary, query, answer) in (_READS | _SIGNED).items():
+    for verb, (summary, query, answer) in MEMORY_VERBS.items():
         asked = Channel(f"memory_{verb}", subjects.memory(verb), summary, "memory", (query,), answer)
         yield asked
-        if verb in _SIGNED:
+        if verb in (*subjects.MEMORY_SIGNED_VERBS, *subjects.MEMORY_PEOPLE_VERBS):
             yield asked._replace(
                 name=f"{asked.name}_signed",
                 address=f"{asked.address}.{{requester}}",

@@ -17,8 +17,7 @@ import msgspec
 from shared.contracts import Urgency
 from shared.delivery.channels import LABELS, Apprise, DeliveryError, Message, Ntfy, Reply, Telegram, Webhook
 from shared.log import logger
-from shared.text.display import flatten, shorten
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, format_network_error, shorten
 
 DELIVERY, TIMESTAMP, SIGNATURE = "x-mailroom-delivery", "x-mailroom-timestamp", "x-mailroom-signature"
 GITHUB_SIGNATURE = "x-hub-signature-256"

@@ -22,8 +22,7 @@ import msgspec
 
 from shared.delivery.channels import DeliveryError, Mail
 from shared.skills.mail import LOCAL
-from shared.text.display import flatten
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, format_network_error
 
 PATIENCE = 25.0  # Seconds that a search may take; a server that searches every mail's text can take long
 LONGEST = 40.0

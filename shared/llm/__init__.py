@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Unpack
 
 from shared.errors import NoModel
-from shared.llm.config import ModelConfig, configured_model, configured_small_model
+from shared.llm.config import ModelConfig, configured_fallbacks, configured_model, configured_small_model
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -53,11 +53,18 @@ class OfflineModel:
 
 
 def make_model(settings: Settings, agent: str = "") -> LanguageModel:
-    """The model of ``agent`` by ``settings.brain``, or an OfflineModel.
+    """The model of ``agent`` by ``settings.brain`` and ``brain_fallback``, or an OfflineModel.
 
     Raises ConfigError that names the setting and the allowed values, or the extra to install.
     """
-    return _make(configured_model(settings), agent)
+    models = [
+        _make(config, agent) for config in (configured_model(settings), *configured_fallbacks(settings))
+    ]
+    if len(models) == 1:
+        return models[0]
+    from shared.llm.fallback import FallbackModel
+
+    return FallbackModel(models)
 
 
 def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
@@ -74,6 +81,10 @@ def _make(config: ModelConfig | None, agent: str) -> LanguageModel:
         return ScriptedModel(Path(config.model).expanduser(), agent=agent, price=config.price)
     from shared.llm.remote import RemoteModel
 
+    if config.kind == "openai-responses":
+        from shared.llm.responses import ResponsesProvider
+
+        return RemoteModel(config, ResponsesProvider(config))
     if config.kind == "openai":
         from shared.llm.openai import OpenAIProvider
 

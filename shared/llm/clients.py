@@ -16,12 +16,12 @@ import httpx2
 
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error
 
 CONNECT = 10.0  # Seconds to connect: a host that drops packets must not use up the time of a call
 
 
-CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
+CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}  # by package
 NO_KEY = "none"  # The key for servers without keys, since the SDKs require one
 
 
@@ -31,14 +31,13 @@ async def open_client(config: ModelConfig, seconds: float) -> Any:
     One for each request: no connection outlives its event loop or becomes stale.
     """
     # Importing takes up to 2 s, during which the agent's presence must be renewed.
-    name = CLIENTS[config.kind]
-    sdk = await asyncio.to_thread(require_sdk, config.kind, name, "DefaultAsyncHttpxClient")
-    from shared.llm.clients import bound
+    name = CLIENTS[config.package]
+    sdk = await asyncio.to_thread(require_sdk, config.package, name, "DefaultAsyncHttpxClient")
 
     return getattr(sdk, name)(
         api_key=config.key or NO_KEY,
         # Anthropic's SDK adds the version of the interface itself.
-        base_url=config.url if config.kind == "openai" else config.url.removesuffix("/v1"),
+        base_url=config.url if config.package == "openai" else config.url.removesuffix("/v1"),
         max_retries=0,
         timeout=sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
         http_client=sdk.DefaultAsyncHttpxClient(
@@ -122,6 +121,10 @@ class TransientError(ModelUnavailable):
         self.delay = delay
 
 
+class Unusable(ModelError):
+    """A server refuses the key, or has no such model: another model may answer, this one does not."""
+
+
 class MalformedResponse(ValueError):
     """An answer that is not in the server's wire format, or incomplete."""
 
@@ -168,16 +171,16 @@ def _explain_status(error: Exception, status: int, config: ModelConfig) -> Model
     server, setting = f"The model server at {config.place}", f"MAILROOM_{config.setting.upper()}"
     text = _redact(_server_text(error), config)
     if status in (401, 403) and not config.key:
-        return ModelError(
+        return Unusable(
             f"{server} wants a key for {config.name}, and none is set: {text}",
-            f"Set {setting}_KEY; {config.kind.upper()}_API_KEY goes to its provider alone",
+            f"Set {setting}_KEY; {config.package.upper()}_API_KEY goes to its provider alone",
         )
     if status == 401:
-        return ModelError(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
+        return Unusable(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
     if status in (402, 403) or "insufficient_quota" in (text, getattr(error, "code", "")):
-        return ModelError(f"{server} refuses {config.name}: {text}", "Check the account of the key")
+        return Unusable(f"{server} refuses {config.name}: {text}", "Check the account of the key")
     if status == 404:
-        return ModelError(
+        return Unusable(
             f"{server} has no model {config.model!r}: {text}",
             f"Correct {setting} or {setting}_URL, or have the server fetch the model",
         )

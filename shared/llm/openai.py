@@ -75,13 +75,12 @@ class OpenAIProvider:
                     raise
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
-        prompt, messages = split_system(question.messages)
-        parts = [prompt] if prompt else []
+        parts, messages = split_system(question.messages)
         request: dict[str, Any] = {"model": self._config.model}
         if question.tools and self._takes_tools:
             tools = [
                 {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-                for tool in question.tools
+                for tool in sorted(question.tools, key=lambda tool: tool.name)
             ]
             request["tools"] = [{"type": "function", "function": tool} for tool in tools]
         elif question.tools:
@@ -92,11 +91,13 @@ class OpenAIProvider:
             # Servers that constrain the answer do not show the schema to the model.
             parts.append(describe_schema(question.schema))
             if self._takes_schema and question.schema.get("type") == "object":
-                name = re.sub(r"\W", "_", str(question.schema.get("title", "")))[:64] or "answer"
-                request["response_format"] = {
-                    "type": "json_schema",
-                    "json_schema": {"name": name, "schema": question.schema},
-                }
+                request["response_format"] = format_schema(question.schema)
+        if question.cache_key and self._config.at_home:  # other servers may refuse a field they do not know
+            request["prompt_cache_key"] = question.cache_key
+        if self._config.effort:
+            request["reasoning_effort"] = self._config.effort
+        if self._config.temperature is not None:
+            request["temperature"] = self._config.temperature
         if question.max_tokens:
             request[self._limit_name] = question.max_tokens
         system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
@@ -145,8 +146,20 @@ class OpenAIProvider:
 
 
 def _tokens(usage: Any) -> dict[str, Any]:
-    names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
-    return {name: getattr(usage, theirs, None) for name, theirs in names.items()}
+    read = getattr(usage, "prompt_tokens_details", None)
+    written = getattr(usage, "completion_tokens_details", None)
+    return {
+        "input_tokens": getattr(usage, "prompt_tokens", None),
+        "output_tokens": getattr(usage, "completion_tokens", None),
+        "cached_tokens": getattr(read, "cached_tokens", None),
+        "reasoning_tokens": getattr(written, "reasoning_tokens", None),
+    }
+
+
+def format_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer as OpenAI's formats name it."""
+    name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
 
 
 def _message(message: Message) -> dict[str, Any]:

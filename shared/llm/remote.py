@@ -124,6 +124,7 @@ class RemoteModel:
             tools=tuple(options.get("tools", ())),
             schema=options.get("schema"),
             max_tokens=options.get("max_tokens", 0),
+            cache_key=options.get("cache_key", ""),
         )
         limit = options.get("timeout") or self._config.timeout
         deadline = time.monotonic() + limit
@@ -141,7 +142,11 @@ class RemoteModel:
 
         It is retried only until the first piece; an incomplete answer raises ModelUnavailable.
         """
-        question = ModelRequest(messages=tuple(messages), max_tokens=options.get("max_tokens", 0))
+        question = ModelRequest(
+            messages=tuple(messages),
+            max_tokens=options.get("max_tokens", 0),
+            cache_key=options.get("cache_key", ""),
+        )
         limit = options.get("timeout") or self._config.timeout
         deadline = time.monotonic() + limit
 

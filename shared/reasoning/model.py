@@ -19,6 +19,7 @@ from shared.contracts.base import amended
 from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
+from shared.llm.config import settings_of
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -184,6 +185,19 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
+def _task_id() -> str:
+    task = current_task.get()
+    return task.task.task_id if task else ""
+
+
+def _record(call: OpenSpan, thought: Thought) -> None:
+    call.name = thought.by or call.name
+    call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
+    call.input_tokens = thought.usage.input_tokens
+    call.output_tokens = thought.usage.output_tokens
+    call.cost = thought.usage.cost
+
+
 class RecordedModel:
     """A model whose calls are recorded as spans of the task being worked on."""
 
@@ -195,35 +209,31 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
+        options.setdefault("cache_key", _task_id())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
-            _note(call, thought)
+            _record(call, thought)
         return thought
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
+        options.setdefault("cache_key", _task_id())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Thought):
-                        _note(call, piece)
+                        _record(call, piece)
                     yield piece
-
-
-def _note(call: OpenSpan, thought: Thought) -> None:
-    call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
-    call.input_tokens = thought.usage.input_tokens
-    call.output_tokens = thought.usage.output_tokens
-    call.cost = thought.usage.cost
 
 
 class ModelSession:
     """The two models of one agent."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus, memory: Memory) -> None:
+        settings = settings_of(settings, profile.name)
         self._profile = profile
         self._settings = settings
         self._bus = bus
@@ -256,9 +266,8 @@ class ModelSession:
     async def conversation_limit(self, tools: Sequence[Tool], persona: str = "") -> int:
         """Characters of a conversation that fit beside the system prompt and ``tools``."""
         offered = sum(len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
-        return max(
-            MIN_CONVERSATION, self.context_characters - offered - len(await self.system_prompt(persona))
-        )
+        prompt = sum(len(message.text) for message in await self._system(persona))
+        return max(MIN_CONVERSATION, self.context_characters - offered - prompt)
 
     async def ask_model(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, persona: str = ""
@@ -268,8 +277,8 @@ class ModelSession:
         Raises ModelError: NoModel, ModelUnavailable, or BudgetSpent before the model is asked.
         """
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt(persona))
-        thought = await RecordedModel(self.model).complete([prompt, *messages], tools=tools)
+        prompt = await self._system(persona)
+        thought = await RecordedModel(self.model).complete([*prompt, *messages], tools=tools)
         await self._count(thought.usage)
         return thought
 
@@ -278,9 +287,9 @@ class ModelSession:
     ) -> Thought:
         """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt())
+        prompt = await self._system()
         thought = Thought(text="")
-        async with aclosing(RecordedModel(self.model).stream([prompt, *messages])) as pieces:
+        async with aclosing(RecordedModel(self.model).stream([*prompt, *messages])) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Thought):
                     thought = piece
@@ -290,15 +299,21 @@ class ModelSession:
         return thought
 
     async def ask_model_for(
-        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
+        self,
+        messages: Sequence[Message],
+        kind: type[T],
+        check: Callable[[T], str | None] | None = None,
+        *,
+        rules: str = "",
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
-        Raises ModelError as ``ask_model`` does, and if no answer passes.
+        ``rules`` are in the system prompt, before all that changes from one question to the next. Raises
+        ModelError as ``ask_model`` does, and if no answer passes.
         """
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt())
-        answer, _ = await self._ask(self.model, [prompt, *messages], kind, check)
+        prompt = await self._system(rules)
+        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check)
         return answer
 
     async def ask_small_model_for(
@@ -321,10 +336,9 @@ class ModelSession:
         finally:
             await self._count(functools.reduce(Usage.plus, spent, Usage()))
 
-    async def system_prompt(self, persona: str = "") -> str:
-        """The system prompt: who the agent is, its SOUL and briefing, and ``persona``."""
-        prompt = await self._prompt.text()
-        return f"{prompt}\n\n{persona}" if persona else prompt
+    async def _system(self, rules: str = "") -> list[Message]:
+        """The system prompt: the agent's SOUL and ``rules``, then the day and its briefing."""
+        return [Message(role="system", text=part) for part in await self._prompt.parts(rules) if part]
 
     async def follow_memory(self) -> None:
         """Have the prompt follow what memory announces, until the connection ends."""
@@ -339,7 +353,7 @@ class ModelSession:
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
         """What memory holds about ``text``, for a prompt, and its scores; see MemoryRecall.recall."""
-        return await self._recall.recall(text, limit)
+        return await self._recall.recall(text, limit, self._prompt.shown)
 
     async def quote_known(self, text: str) -> str:
         """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""

@@ -1,4 +1,4 @@
-"""Agents, letters, deliveries, briefings, the inbox, news, and what happens later, as lists show them."""
+"""What commands and pages list and send: agents, letters, deliveries, briefings, news, what happens later."""
 
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -7,7 +7,7 @@ import msgspec
 
 from shared.contracts import Due, Goal, Presence, TaskPriority
 from shared.contracts.base import MAX_TEXT
-from shared.views.timeline import Approval, GoalSummary, format_sender
+from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +124,58 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
     news: list[ToldItem]
 
 
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
+
+    ``person`` is who of the people wrote it, if that is known.
+    """
+
+    number: int
+    id: str
+    sender: str
+    recipient: str
+    created_at: str
+    kind: str
+    subject: str
+    body: str
+    session: str = ""
+    person: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``sender → recipient``."""
+        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
+
+
+class MailList(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
+
+    ``older`` is how much earlier mail there is of each sender, where that is known. ``away`` are bundles of
+    the archive whose mail is not looked at: mail of their time is not among these.
+    """
+
+    mail: list[Mail]
+    next: int = 0
+    older: dict[str, int] = {}
+    away: list[ArchivedPart] = []
+
+
+class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A letter to an agent, or with ``reply_to`` the answer to the message of that number."""
+
+    to: str = ""
+    subject: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    reply_to: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+
+
+class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a letter and its number."""
+
+    id: str
+    number: int
+
+
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
     """A dead letter; ``number`` names it, ``agent`` could not handle the message, for the ``reason``.
 
@@ -204,7 +256,7 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+    """The overnight queue; not ``reachable`` if its folder, of files and results, is not on this machine.
 
     ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
     ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
@@ -309,93 +361,6 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
     """Every agent that has an inbox or a process, by name."""
 
     agents: list[AgentView]
-
-
-class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is told on one channel.
-
-    ``status`` is waiting, sending, delivered, dropped (nobody needed it any more) or failed (given up);
-    ``reason`` says why, also of the last attempt that failed. It is not sent before ``due_at``. What was told
-    in one message has the same ``bundle``.
-    """
-
-    delivery_id: str
-    channel: str
-    kind: str
-    urgency: str
-    title: str
-    text: str
-    status: str
-    reason: str
-    attempts: int
-    first_at: str
-    due_at: str
-    ended_at: str
-    bundle: str
-    goal_id: str
-
-
-class ReplyView(msgspec.Struct, frozen=True, kw_only=True, rename={"created_at": "at"}):
-    """What a person replied on a channel, and what followed."""
-
-    reply_id: str
-    channel: str
-    address: str
-    delivery_id: str
-    text: str
-    outcome: str
-    reason: str
-    created_at: str
-
-
-class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel: where it leads, the kinds it tells, its quiet hours, and how much of it waits or failed."""
-
-    name: str
-    where: str
-    kinds: tuple[str, ...]
-    quiet_hours: str
-    delivered: int
-    waiting: int
-    failed: int
-
-
-class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of deliveries, those that began last first; ``next`` is the cursor of the following one, empty
-    at the end. ``waiting`` and ``failed`` count those of all channels, ``problem`` says why no channel is
-    used, if [deliver] is wrong.
-    """
-
-    deliveries: list[DeliveryView]
-    replies: list[ReplyView]
-    channels: list[ChannelView]
-    waiting: int
-    failed: int
-    problem: str
-    next: str
-
-
-class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
-
-    ``person`` is who of the people wrote it, if that is known.
-    """
-
-    number: int
-    id: str
-    sender: str
-    recipient: str
-    created_at: str
-    kind: str
-    subject: str
-    body: str
-    session: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``."""
-        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -136,6 +136,7 @@ DUE = c.Due(
     last_at=AT,
     last="goal_7",
     note="1 run was missed while the office was stopped",
+    job={"id": "job-20260102-001", "task": "frontier.daily_discovery", "priority": "high", "retries": 2},
 )
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER

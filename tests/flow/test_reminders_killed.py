@@ -20,7 +20,7 @@ from shared.access.credentials import find_address, read_command_token
 from shared.bus.pulls import PULL_EXPIRES
 from shared.bus.records import submission_entry
 from shared.contracts import DueKind, DueStatus, Task
-from shared.queries.timetable import read_timetable
+from shared.timetable import read_timetable
 from tests.support.office import Office
 from tests.support.server import ROOT
 from tests.support.waiting import eventually

@@ -135,10 +135,11 @@ class Server:
             time.sleep(0.02)
 
     def kill_gateway(self) -> None:
-        """End the gateway, which says no word of it."""
-        assert self._gateway is not None
-        self._gateway.kill()
-        self._gateway.wait()
+        """Kill the gateway, if it runs."""
+        if self._gateway is not None:
+            self._gateway.kill()
+            self._gateway.wait()
+            self._gateway = None
 
     def _gateway_listens(self) -> bool:
         try:
@@ -187,9 +188,7 @@ class Server:
 
     def end(self) -> None:
         """Kill what was started: stopping takes half a second, and nothing reads the store."""
-        if self._gateway is not None:
-            self._gateway.kill()
-            self._gateway.wait()
+        self.kill_gateway()
         if self._nats is not None:
             self.kill()
 

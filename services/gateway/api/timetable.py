@@ -18,7 +18,7 @@ from shared.clock import read_zone
 from shared.contracts import Question, ResultOutcome, TaskStatus
 from shared.errors import BusUnavailable
 from shared.queries.spending import read_night_state
-from shared.queries.timetable import ENDED, read_timetable
+from shared.timetable import ENDED, read_timetable
 from shared.views.desk import Answer
 from shared.views.listed import Item, TimetablePage
 
@@ -68,8 +68,10 @@ class ItemAnswer(msgspec.Struct, frozen=True, kw_only=True):
 async def read_page(call: Call, query: TimetableQuery) -> TimetablePage:
     """What happens by itself: reminders, goals, briefings, jobs of the night, ends of goals' time."""
     settings, bus = call.gateway.settings, call.gateway.bus
-    known, state = await asyncio.gather(read_timetable(bus), read_night_state(bus))
-    night = await asyncio.to_thread(read_night_queue, settings, state)
+    known, jobs, state = await asyncio.gather(
+        read_timetable(bus), read_timetable(bus, subjects.CORTEX), read_night_state(bus)
+    )
+    night = await asyncio.to_thread(read_night_queue, settings, state, jobs.items)
     running = call.gateway.index.store.goals(statuses=RUNNING, limit=MAX_GOALS)
     dues = [each for each in known.items if query.everything or each.status not in ENDED]
     items = list_items(dues, night, [goal for _, goal in running], read_zone(settings.time_zone))
@@ -77,7 +79,7 @@ async def read_page(call: Call, query: TimetableQuery) -> TimetablePage:
         time_zone=settings.time_zone,
         items=[each for each in items if query.what in ("", each.what)],
         night=night,
-        problem=known.problem,
+        problem=" ".join(filter(None, [known.problem, jobs.problem])),
     )
 
 

@@ -25,6 +25,7 @@ from services.gateway.security.authentication import (
 from services.gateway.security.exchange import API_POLICY, HEADERS, Ended, Exchange, format_page_policy
 from services.gateway.security.limits import ClientGone, RateLimit, Refused, Streams, read_body, send_refusal
 from shared.access.scopes import NOBODY, Person
+from shared.access.scopes import Scope as Right
 from shared.contracts import AccessAct
 from shared.errors import ConfigError
 from shared.log import logger
@@ -119,6 +120,8 @@ class Guard:
                 if length not in ("", "0") or "transfer-encoding" in asked.headers:
                     # What strangers hold in memory is little: they can open many connections.
                     limit = limits.BODY_LIMIT if person or asked.is_hook else limits.STRANGER_BODY_LIMIT
+                    if person and person.scope >= Right.SUBMIT:
+                        limit = limits.LARGE_BODIES.get(asked.path, limit)
                     body = await read_body(receive, length, limit=limit, timeout=limits.BODY_TIMEOUT)
                     exchange.set_body(body)
                 scope.setdefault("state", {}).update(

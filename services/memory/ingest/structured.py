@@ -319,10 +319,7 @@ def _describe(rule: str, start: date | None) -> str:
     first = datetime.min.replace(tzinfo=UTC)  # such rules tell no hour
     if isinstance(start, datetime):
         first = start.replace(tzinfo=None)
-    try:
-        return describe_recurrence(Recurrence(start=first, rule=rule))
-    except (KeyError, ValueError):
-        return rule
+    return describe_recurrence(Recurrence(start=first, rule=rule))
 
 
 def _moment(entry: Any, name: str) -> date | None:

@@ -15,8 +15,7 @@ from services.memory.retrieval.keywords import K1, B, plain_words
 from services.memory.retrieval.node_table import NONE, OFFSETS
 from shared.contracts import Hit, MemoryQuery, Node, Relation
 from shared.contracts.base import amended
-from shared.text.prose import find_stems, find_terms
-from shared.text.questions import asks_about_work, asks_past, find_phrases
+from shared.text.prose import asks_about_work, asks_past, find_phrases, find_stems, find_terms
 
 Span = tuple[float, float]  # From and to, in seconds since the epoch
 

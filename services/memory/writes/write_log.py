@@ -101,10 +101,9 @@ class WriteLog:
             for message in messages:
                 with contextlib.suppress(Reject):
                     entry = read_entry(message.subject, message.data)
-                    refused = entry
                     if isinstance(entry, MemoryErased):
                         records.erased[entry.seqs[0]] = entry
-                        refused = entry.refused
+                    refused = entry.refused if isinstance(entry, MemoryErased) else entry
                     if isinstance(refused, MemoryRefused):
                         records.refused.add(refused.cause)
         return records

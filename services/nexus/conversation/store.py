@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.pending import Resolved
 from services.nexus.conversation.resolve import resolve
-from services.nexus.conversation.resolved import Resolved
 from services.nexus.routing.request import Request
 from shared import subjects
 from shared.agent.base import Outbox
