@@ -27,7 +27,7 @@ _COMMANDS = {resolve_name(f".{place}", "services.cli.commands") for place in _PL
 IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in (*AGENTS, "cli"))]
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.support.preloaded", *IMPORTED, *sorted(_COMMANDS)])
+_context.set_forkserver_preload([*IMPORTED, *sorted(_COMMANDS), "tests.support.preloaded"])
 
 
 class ForkedProcess:
