@@ -15,6 +15,9 @@ from tests.support.server import Server, serve
 from tests.support.stalls import RunAgain
 from tests.support.sweeper import leave_no_process
 
+TOGETHER = ("tests/browser/", "tests/flow/test_brain_")
+"""Tests that share what is slow to make: an office and a browser; the clients of models' providers (3 s)."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Run tests again that fail while the machine stands still, and let Ctrl-C reach what tests start.
@@ -37,12 +40,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file goes to one process (``--dist loadfile``), and so does the folder that shares a browser."""
+    """A file goes to one process (``--dist loadfile``), and so does what is kept TOGETHER."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+            together = (name for name in TOGETHER if nodeid.startswith(name))
+            return next(together, super()._split_scope(nodeid))
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
