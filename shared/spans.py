@@ -13,7 +13,7 @@ from contextvars import ContextVar
 import msgspec
 
 from shared.contracts.base import generate_iso_timestamp
-from shared.contracts.spans import MAX_INPUT, MAX_OUTPUT, Span, SpanKind
+from shared.contracts.task import MAX_INPUT, MAX_OUTPUT, Span, SpanKind
 from shared.text.display import excerpt, sendable
 
 MAX_SPANS = 40  # Spans of one step of a task; further ones become a single one that counts them
@@ -21,8 +21,9 @@ MAX_CHARACTERS = 30_000  # Characters of all inputs and outputs of one step; fur
 
 
 class OpenSpan(msgspec.Struct, kw_only=True):
-    """A span that has not ended: its opener adds what came out."""
+    """A span that has not ended: its opener adds what came out, and may name it more exactly."""
 
+    name: str
     input: str = ""
     output: str = ""
     failed: bool = False
@@ -118,7 +119,7 @@ def span(kind: SpanKind, name: str, given: str = "") -> Iterator[OpenSpan]:
 
     A block that raises is a span that failed, with the reason as its output.
     """
-    opened = OpenSpan(input=given)
+    opened = OpenSpan(name=name, input=given)
     recorder = _recorder.get()
     if recorder is None:
         yield opened
@@ -142,7 +143,7 @@ def span(kind: SpanKind, name: str, given: str = "") -> Iterator[OpenSpan]:
                 number=number,
                 parent=parent,
                 kind=kind,
-                name=sendable(name)[:200].strip() or str(kind),
+                name=sendable(opened.name)[:200].strip() or str(kind),
                 started_at=started_at,
                 seconds=round(time.monotonic() - begun, 4),
                 failed=opened.failed,

@@ -114,25 +114,9 @@ ARCHIVED = f"event.{ERASER}.archived"  # The records of orders to archive that w
 ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
-MEMORY_VERBS = (
-    "written",
-    "search",
-    "get",
-    "align",
-    "classify",
-    "embed",
-    "read",
-    "recall",
-    "stats",
-    "health",
-    "list",
-    "edges",
-    "traverse",
-    "paths",
-    "brief",
-    "layout",
-    "versions",
-    "history",
+MEMORY_VERBS = tuple(
+    "written search get align classify embed read recall stats health list edges traverse paths brief "
+    "picture versions history".split()
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")
@@ -146,17 +130,23 @@ MAILBOX = f"{GATEWAY}.mailbox"
 
 
 def seal(stream: str) -> str:
-    """The seals of a stream of the log, in OFFICE: the gateway alone publishes them."""
+    """A seal over the messages of a stream since the seal before.
+
+    The gateway alone publishes them, in OFFICE.
+    """
     return f"seal.{stream}"
 
 
 def archive(stream: str) -> str:
-    """The orders to archive a stream of the log, in OFFICE: people alone publish them, with their own key."""
+    """A person's order to delete on the server what lies in a verified bundle.
+
+    People alone publish it, in OFFICE, with their own key.
+    """
     return f"archive.{stream}"
 
 
 def forgetting(order: str) -> str:
-    """Where people leave what is to be erased in OFFICE, by the id of their order to memory."""
+    """What is to be erased in OFFICE too, from people to the eraser."""
     return f"forgetting.{order}"
 
 
@@ -165,7 +155,7 @@ ORDERS_OF_ERASURE = (forgetting("*"), archive(OFFICE), ERASABLE)
 
 
 def submitted_by(agent: str) -> str:
-    """Where the goals are stored that ``agent`` submits."""
+    """What an agent submits on tasks.submit, as it is stored."""
     return f"{SUBMIT}.{agent}"
 
 
@@ -179,37 +169,40 @@ def task(assignee: str, requester: str, task_id: str, step: str) -> str:
 
 
 def mail(recipient: str, sender: str) -> str:
-    """Mail of ``sender`` for ``recipient``."""
+    """Mail: emails, questions and answers, reports, requests to cancel and to stop."""
     return f"mail.{recipient}.{sender}"
 
 
 def goal(goal_id: str) -> str:
-    """The record of a goal."""
+    """The record of a goal: its state after each change."""
     return f"state.goal.{goal_id}"
 
 
 def words(question_id: str) -> str:
-    """The words of the answer to a question as a model writes it; only nexus publishes, nothing is stored."""
+    """The words of an answer as a model writes it; sent by nexus alone, stored by nothing."""
     return f"words.{NEXUS}.{question_id}"
 
 
 def event(agent: str, what: str) -> str:
-    """Something that happened to ``agent``; ``what`` is a verb in the past tense."""
+    """Something that happened to an agent."""
     return f"event.{agent}.{what}"
 
 
 def dead(agent: str) -> str:
-    """The dead letters of ``agent``."""
+    """A message that could not be handled, with the reason."""
     return f"dead.{agent}"
 
 
 def approval_asked(agent: str, approval_id: str) -> str:
-    """Approval requests of ``agent``."""
+    """An agent asks a person for permission."""
     return f"approval.{agent}.asked.{approval_id}"
 
 
 def approval_answered(agent: str, approval_id: str) -> str:
-    """Answers to approval requests of ``agent``; only people may publish here."""
+    """A person's answer.
+
+    Only people may publish here.
+    """
     return f"approval.{agent}.answered.{approval_id}"
 
 
@@ -222,12 +215,15 @@ CONTROL = "control"
 
 
 def control(agent: str) -> str:
-    """The record of what people want of ``agent``, which that agent reads and follows."""
+    """What people want of an agent: pause, resume, restart.
+
+    The agent itself reads and follows it.
+    """
     return record(CONDUCTOR, CONTROL, agent)
 
 
 def record(agent: str, kind: str, record_id: str) -> str:
-    """A record of ``agent``'s own, such as a thread; its last message is the present state."""
+    """A record of an agent's own; the last message on its subject is its state."""
     return f"record.{agent}.{kind}.{record_id}"
 
 
@@ -240,20 +236,19 @@ PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people too
 
 
 DUE, TIMETABLE = "due", "timetable"
-"""The kinds of nexus' records of what happens by itself: one for each item, and one of the items' ids."""
-CONTENTS = record(NEXUS, TIMETABLE, "all")  # The ids of the items of the timetable
+"""The kinds of records of what happens by itself: one for each item, and one of the items' ids."""
 
 
 DROPPED = "dropped"  # The kind of the admin's records of dead letters that were dropped or sent again
 
 
 def dropped(agent: str) -> str:
-    """The record of which dead letters of ``agent`` were dropped or sent again; they stay in the log."""
+    """Which dead letters of an agent were dropped or sent again; they stay in the log."""
     return record(ADMIN, DROPPED, agent)
 
 
 def memory_write(agent: str) -> str:
-    """Memory writes of ``agent``."""
+    """A write to memory; memory itself also records here what it refused and what it erased."""
     return f"memory.write.{agent}"
 
 
@@ -263,12 +258,15 @@ def memory(verb: str) -> str:
 
 
 def timer(agent: str, name: str) -> str:
-    """A timer of ``agent``; setting it again replaces it."""
+    """A timer is set; the header Nats-Schedule has its time.
+
+    Setting it again replaces it.
+    """
     return f"timer.set.{agent}.{name}"
 
 
 def timer_due(agent: str) -> str:
-    """Timers of ``agent`` that are due."""
+    """A timer is due."""
     return f"timer.due.{agent}"
 
 
@@ -295,32 +293,35 @@ SERVER_STATISTICS = "server.statistics"
 
 
 def position(stream: str, durable: str) -> str:
-    """A request for how far a durable is; the answer is the server's ``CONSUMER.INFO``."""
+    """How far a durable is; the answer is the server's CONSUMER.INFO."""
     return f"position.{stream}.{durable}"
 
 
 def listing(stream: str) -> str:
-    """A request for the subjects of a stream; the answer is the server's ``STREAM.INFO``."""
+    """The subjects of a stream; the answer is the server's STREAM.INFO."""
     return f"listing.{stream}"
 
 
 def peer(agent: str, instance: str) -> str:
-    """Where one process of ``agent`` answers the others; it never leaves the agent's account."""
+    """One process asks another of the same agent what it has in hand.
+
+    It never leaves the account of the agent.
+    """
     return f"peer.{agent}.{instance}"
 
 
 def presence(agent: str, instance: str) -> str:
-    """The directory entry of one process."""
+    """The directory entry of one process, which expires unless it is renewed."""
     return f"$KV.{AGENTS_BUCKET}.{agent}.{instance}"
 
 
 def lease(name: str) -> str:
-    """The entry of one lease."""
+    """An exclusive right and the process that holds it."""
     return f"$KV.{LEASES_BUCKET}.{name}"
 
 
 def identity(name: str) -> str:
-    """The public keys of one identity, a JSON array of NKeys."""
+    """The public keys of an identity, written by the admin."""
     return f"$KV.{IDENTITIES_BUCKET}.{name}"
 
 
@@ -330,7 +331,7 @@ def bucket_stream(bucket: str) -> str:
 
 
 def max_deliveries(stream: str, durable: str) -> str:
-    """The server's advisories about messages it no longer delivers."""
+    """The server gave up delivering a message."""
     return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}"
 
 

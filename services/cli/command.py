@@ -80,13 +80,10 @@ MEMORY_COMMANDS = {
     "get": ("memory.nodes:get", "Show the memories with these IDs in full."),
     "list": ("memory.nodes:list_nodes", "List memories in the order of their ids."),
     "retire": ("memory.nodes:retire", "Retire the memories with these IDs, or those of a file."),
-    "brief": ("memory.nodes:brief", "Print AGENT's briefing from memory."),
+    "brief": ("brief:agent_brief", "Print AGENT's briefing from memory."),
     "forget": ("memory.forget:forget", "Erase the memories with these IDs for good."),
-    "end": ("memory.validity:end", "Say that the memories with these IDs hold no longer."),
-    "restore": (
-        "memory.validity:restore",
-        "Take back that the memories with these IDs were retired or ended.",
-    ),
+    "end": ("memory.nodes:end", "Say that the memories with these IDs hold no longer."),
+    "restore": ("memory.nodes:restore", "Take back that the memories with these IDs were retired or ended."),
     "link": ("memory.graph:link", "Add an edge from the node FROM to the node TO."),
     "unlink": ("memory.graph:unlink", "Remove the edge from the node FROM to the node TO."),
     "graph": ("memory.graph:graph", "Show the neighbourhood of the node ID."),
@@ -95,8 +92,8 @@ MEMORY_COMMANDS = {
     "linker": ("memory.maintenance:linker", "Show the linker's status, or start a round of it."),
     "reindex": ("memory.maintenance:reindex", "Rebuild the search indices from the store."),
     "rebuild": ("memory.maintenance:rebuild", "Rebuild memory from the log of all writes."),
-    "export": ("memory.exports:export", "Export memory to FILE."),
-    "import": ("memory.imports:import_records", "Import nodes and edges from FILE."),
+    "export": ("memory.transfer:export", "Export memory to FILE."),
+    "import": ("memory.transfer:import_records", "Import nodes and edges from FILE."),
     "ingest": ("memory.ingest:ingest", "Have memory take in files, or all files of folders."),
 }
 MEANT = {

@@ -15,27 +15,25 @@ from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
-from services.conductor.resumption import (
+from services.conductor.specialist_factory import SpecialistFactory
+from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.submission import (
     Continued,
+    answer_mail,
+    as_agents,
     continue_goal,
+    deadline_of,
+    format_taken,
     instruction_of,
+    is_another_submission,
+    is_same_goal,
     next_control,
+    open_goal,
+    read_submission,
     record_of,
     refusal_of,
     retry_goal,
     words_of,
-)
-from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
-from services.conductor.submission import (
-    answer_mail,
-    as_agents,
-    deadline_of,
-    format_taken,
-    is_another_submission,
-    is_same_goal,
-    open_goal,
-    read_submission,
 )
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -127,7 +125,11 @@ class Conductor(Agent):
             goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
         else:
             goal = open_goal(submission, seq, stored_at, timeout)
-        goal = self._sign(goal, sender)
+        # What a person said is signed; what was said of a goal that is retried counts on.
+        by_person = sender == subjects.USER and not goal.retry_of
+        words = words_of(goal) if by_person else goal.said.text if goal.retry_of and goal.said else None
+        if words is not None:
+            goal = amended(goal, said=sign_said(self.context.bus, words, goal.deadline))
         stored = await self._store.find(goal.goal_id)
         if stored is not None and is_another_submission(goal, stored.goal):
             return await self._answer_repeated(goal, stored.goal, seq)
@@ -143,15 +145,6 @@ class Conductor(Agent):
             return ()
         finally:
             await deadline
-
-    def _sign(self, goal: Goal, sender: str) -> Goal:
-        """``goal`` with what a person said, signed; what was said of a goal that is retried counts on."""
-        bus, said = self.context.bus, goal.said
-        if sender == subjects.USER and not goal.retry_of:
-            return amended(goal, said=sign_said(bus, words_of(goal), goal.deadline))
-        return (
-            amended(goal, said=sign_said(bus, said.text, goal.deadline)) if goal.retry_of and said else goal
-        )
 
     async def _control(self, submission: Submission, agent: str, seq: int) -> Outbox:
         """Record what a person wants of an agent, whose processes follow the record."""
@@ -197,7 +190,12 @@ class Conductor(Agent):
 
     async def _begin(self, goal: Goal, stored: StoredGoal) -> Outbox:
         try:
-            planned = await self._patterns.apply(await self._plan(goal))
+            planned = await self.planner.plan(goal)
+            await self._roster.require([task.assignee for task in planned.tasks])
+            if self.context.settings.learned_routing and planned.playbook != NAMED:
+                tasks = self.learner.route(planned.tasks, await self._roster.pages())
+                planned = msgspec.structs.replace(planned, tasks=tasks)
+            planned = await self._patterns.apply(planned)
         except NoPlaybook as error:
             if self._model.available:
                 return await self._runner.ask_model(PLAN, goal, stored)
@@ -254,14 +252,6 @@ class Conductor(Agent):
             join_trace(stored.goal.traceparent)
         return stored
 
-    async def _plan(self, goal: Goal) -> Goal:
-        planned = await self.planner.plan(goal)
-        await self._roster.require([task.assignee for task in planned.tasks])
-        if not self.context.settings.learned_routing or planned.playbook == NAMED:
-            return planned
-        tasks = self.learner.route(planned.tasks, await self._roster.pages())
-        return msgspec.structs.replace(planned, tasks=tasks)
-
     # --- specialists -----------------------------------------------------------------------------
 
     @register_action(
@@ -273,7 +263,12 @@ class Conductor(Agent):
     )
     async def create_specialist(self, domain: str, requirements: str) -> Outcome:
         """Its name in data key ``name``, its skills in ``skills``."""
-        profile = await self._factory.create(domain, requirements, await self._requester())
+        # The requester of the task at hand, or of the goal it is part of
+        requester = self.context.task.requester
+        if requester == subjects.CONDUCTOR:
+            stored = await self._store.find(self.context.task.goal_id)
+            requester = stored.goal.requester if stored else subjects.USER
+        profile = await self._factory.create(domain, requirements, requester)
         skills = ", ".join(path.split(".")[-2] for path in profile.skills) or "none"
         without = "" if self._model.available else " Without a model it does named actions only."
         return Outcome(
@@ -286,14 +281,6 @@ class Conductor(Agent):
         """Says that it is retired."""
         await self._factory.retire(name.strip().lower())
         return Outcome(output=f"{name} is retired. What it was sent stays on the audit trail.")
-
-    async def _requester(self) -> str:
-        """The requester of the task at hand, or of the goal it is part of."""
-        task = self.context.task
-        if task.requester != subjects.CONDUCTOR:
-            return task.requester
-        stored = await self._store.find(task.goal_id)
-        return stored.goal.requester if stored else subjects.USER
 
 
 if __name__ == "__main__":

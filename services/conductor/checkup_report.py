@@ -1,14 +1,13 @@
 """The report of a check-up, as Markdown that stays valid whatever a repository puts into it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from services.conductor.report_sections import (
     brief,
     cite,
     code,
-    count_broken,
     escape,
     format_decision,
     format_outcome,
@@ -21,7 +20,6 @@ from services.conductor.report_sections import (
 )
 from shared.clock import seconds_between
 from shared.contracts import (
-    DriftRule,
     Finding,
     Goal,
     HistoryReading,
@@ -29,7 +27,6 @@ from shared.contracts import (
     RepositoryReading,
     ResultOutcome,
     TestRun,
-    ToolRun,
     Verdict,
 )
 from shared.text.display import count, format_list
@@ -78,7 +75,7 @@ def _state_of_tests(tests: TestRun | None, why: str) -> tuple[str, bool]:
     """What the tests came to, and whether they came to anything; else it says why not."""
     if tests is None:
         return f"the tests were not run: {prose(why.rstrip('.'))}", False
-    broken, every = count_broken(tests), max(tests.passed, 0) + count_broken(tests)
+    broken, every = tests.broken, max(tests.passed, 0) + tests.broken
     if tests.timed_out:
         return "the tests did not end in time", True
     if tests.passed < 0 or (not every and tests.problem):
@@ -111,7 +108,7 @@ def _first_step(
         first = tests.failures[0]
         worst = f"{code(first.test)} fails: {prose(short(first.message))} ({place(first.source)})"
         return worst, "fix the failing tests, this one first."
-    if tests and count_broken(tests):
+    if tests and tests.broken:
         return "", "fix the failing tests."
     if high:
         return brief(high[0]), "look at that place."
@@ -178,12 +175,9 @@ def _not_checked(
     data = {"tests": tests and tests.to_dict(), "inspection": inspection and inspection.to_dict()}
     rows = [f"- The {part}: {prose(reason.rstrip('.'))}." for part, reason in failures.items()]
     said = "\n".join(summary)
-    rows = [row for row in (*rows, *list_gaps(data)) if not _is_said(row.partition(": ")[2], said)]
+    reasons = ((row, row.partition(": ")[2].rstrip(".").split(". ")) for row in (*rows, *list_gaps(data)))
+    rows = [row for row, sentences in reasons if not all(sentence in said for sentence in sentences)]
     return ["", "Not checked:", "", *rows] if rows else []
-
-
-def _is_said(reason: str, said: str) -> bool:
-    return all(sentence in said for sentence in reason.rstrip(".").split(". "))
 
 
 def _what_it_is(reading: RepositoryReading | None) -> list[str]:
@@ -209,7 +203,14 @@ def _findings(inspection: Inspection | None) -> list[str]:
     if not inspection.findings:
         looked = f"Nothing was found in {prose(format_list(inspection.checked, 12))}."
         return [looked if inspection.checked else "Nothing was checked."]
-    groups = _grouped(inspection.findings)
+    # Findings by the row they share: habits together, everything else alone, in their order
+    often = Counter((finding.tool, finding.rule, finding.severity) for finding in inspection.findings)
+    by_row: dict[tuple[str, ...], list[Finding]] = {}
+    for number, finding in enumerate(inspection.findings):
+        key = (finding.tool, finding.rule, finding.severity)
+        alone = finding.severity == "high" or often[key] <= HABIT
+        by_row.setdefault((*key, str(number) if alone else ""), []).append(finding)
+    groups = list(by_row.values())
     worse = [group for group in groups if group[0].severity != "low"]
     shown = [*worse, *groups[len(worse) : max(FEW_ROWS, len(worse))]][:MAX_ROWS]
     rows = ["| Severity | Where | What | Found by |", "| --- | --- | --- | --- |", *map(_row, shown)]
@@ -221,18 +222,6 @@ def _findings(inspection: Inspection | None) -> list[str]:
         rest += [f"{unlisted:,} that were counted but not listed"] if unlisted else []
         rows += ["", f"Not shown, and of no greater weight: {', '.join(rest)}."]
     return rows
-
-
-def _grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Findings by the row they share: habits together, everything else alone, in their order."""
-    every = list(findings)
-    often = Counter((finding.tool, finding.rule, finding.severity) for finding in every)
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for number, finding in enumerate(every):
-        key = (finding.tool, finding.rule, finding.severity)
-        alone = finding.severity == "high" or often[key] <= HABIT
-        groups.setdefault((*key, str(number) if alone else ""), []).append(finding)
-    return list(groups.values())
 
 
 def _row(group: list[Finding]) -> str:
@@ -249,7 +238,12 @@ def _drift(inspection: Inspection | None) -> list[str]:
     broken = [rule for rule in inspection.drift if rule.violations]
     kept = [rule for rule in inspection.drift if not rule.violations and not rule.not_checked]
     unread = [rule for rule in inspection.drift if rule.not_checked]
-    rows = [row for rule in broken for row in _broken_rule(rule)]
+    rows = []
+    for rule in broken:
+        number = len(rule.violations)
+        rows.append(f"- **Broken** {count(number, 'time')}: {prose(rule.rule)} ({place(rule.source)})")
+        rows += [f"  - {place(found.source)}: {prose(found.message)}" for found in rule.violations[:10]]
+        rows += [f"  - and {number - 10:,} more"] if number > 10 else []
     rows += [f"- Kept: {prose(rule.rule)} ({place(rule.source)})" for rule in kept]
     rows += [
         f"- Not checked, {prose(rule.not_checked)}: {prose(rule.rule)} ({place(rule.source)})"
@@ -260,13 +254,6 @@ def _drift(inspection: Inspection | None) -> list[str]:
         *([""] if rows else []),
         f"{prose(inspection.drift_note.rstrip('.') or 'No rule was checked')}.",
     ]
-
-
-def _broken_rule(rule: DriftRule) -> list[str]:
-    number = len(rule.violations)
-    rows = [f"- **Broken** {count(number, 'time')}: {prose(rule.rule)} ({place(rule.source)})"]
-    rows += [f"  - {place(found.source)}: {prose(found.message)}" for found in rule.violations[:10]]
-    return [*rows, *([f"  - and {number - 10:,} more"] if number > 10 else [])]
 
 
 def _history(history: HistoryReading | None) -> list[str]:
@@ -284,22 +271,17 @@ def _history(history: HistoryReading | None) -> list[str]:
 
 def _method(goal: Goal, inspection: Inspection | None, verdict: Verdict | None) -> list[str]:
     rows = ["- The repository was read and its tests were run in a copy; nothing in it was changed."]
-    rows += [f"- {_tool(tool)}" for tool in (inspection.tools if inspection else ())]
+    for tool in inspection.tools if inspection else ():
+        name, problem = prose(f"{tool.name} {tool.version}".strip()), prose(tool.problem)
+        found = f"{count(tool.findings, 'finding')}{f'; {problem}' if problem else ''}"
+        rows.append(f"- {name}: {f'not run, {problem}' if problem and not tool.version else found}")
     for task in goal.tasks:
         took = seconds_between(task.started_at, task.ended_at)
-        rows.append(
-            f"- Task {code(task.name)} by {task.assignee}: {task.status}{f' in {took:.1f} s' if took else ''}"
-        )
+        spent = f" in {took:.1f} s" if took else ""
+        rows.append(f"- Task {code(task.name)} by {task.assignee}: {task.status}{spent}")
     if verdict:
         rows.append(f"- {format_decision(verdict)}")
     return [*rows, *format_goal(goal)]
-
-
-def _tool(tool: ToolRun) -> str:
-    name = prose(f"{tool.name} {tool.version}".strip())
-    if not tool.version and tool.problem:
-        return f"{name}: not run, {prose(tool.problem)}"
-    return f"{name}: {count(tool.findings, 'finding')}{f'; {prose(tool.problem)}' if tool.problem else ''}"
 
 
 def format_goal(goal: Goal) -> list[str]:

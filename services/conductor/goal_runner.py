@@ -257,7 +257,11 @@ class GoalRunner:
             return await self.ask_model(REPAIR, goal, stored, learned)
         if step.over:
             return [*await self.finish(goal, stored), *learned]
-        tasks = [await self._assign(step.goal, task) for task in step.issued]
+        tasks = []
+        for task in step.issued:
+            needed = [other for other in step.goal.tasks if other.name in task.depends_on]
+            results = {other.name: await self._store.result(other) for other in needed}
+            tasks.append(task_for(step.goal, task, results))
         if step.review:
             tasks.append(await self._review(step.goal))
         assigned = [submission_entry(task) for task in tasks]
@@ -271,13 +275,14 @@ class GoalRunner:
         advanced = record_result(goal, result)
         if advanced is goal:
             return ()
-        return await self.advance(advanced, stored, await self._learn(goal, result))
-
-    async def _apply_decision(self, asked: str, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
-        """Go on with ``goal`` as a model's decision left it; ``asked`` is what the model was asked for."""
-        if goal.status.final or asked == ANSWER:
-            return await self.finish(goal, stored)
-        return await self.advance(goal, stored)
+        task = next(task for task in goal.tasks if task.task_id == result.task_id)
+        failed = result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+        project = await project_of(task) if failed and task.action else ""
+        failures, lessons = self._learner.lessons(goal, task, result, project)
+        ids = await self._patterns.store(goal, lessons)
+        attempts = max(1, result.attempt)
+        learned = self._learner.learn(goal, task, result, attempts, failures=failures, patterns=ids)
+        return await self.advance(advanced, stored, learned)
 
     async def finish(self, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """End the goal as its tasks ended, with a report on disk and one by mail to its requester."""
@@ -325,10 +330,6 @@ class GoalRunner:
             return await self.ask_model(ANSWER, goal, stored)
         return await self.finish(goal, stored)
 
-    async def _assign(self, goal: Goal, task: GoalTask) -> Task:
-        needed = [other for other in goal.tasks if other.name in task.depends_on]
-        return task_for(goal, task, {other.name: await self._store.result(other) for other in needed})
-
     async def _review(self, goal: Goal) -> Task:
         critic = (await self._roster.pages()).get(subjects.CRITIC) if goal.playbook == BY_MODEL else None
         with_goal = critic is not None and critic.offers(REVIEW, "goal")
@@ -337,16 +338,6 @@ class GoalRunner:
             if results[task.name].get("metadata", {}).get("tests"):  # so that the critic need not run them
                 results[task.name] = {**results[task.name], "journal": await self._store.journal(task)}
         return review_task(goal, results, with_goal=with_goal)
-
-    async def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
-        task = next(task for task in goal.tasks if task.task_id == result.task_id)
-        failed = result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
-        project = await project_of(task) if failed and task.action else ""
-        failures, lessons = self._learner.lessons(goal, task, result, project)
-        ids = await self._patterns.store(goal, lessons)
-        return self._learner.learn(
-            goal, task, result, max(1, result.attempt), failures=failures, patterns=ids
-        )
 
     async def _report(self, goal: Goal) -> Goal:
         playbook = self._playbooks.get(goal.playbook)
@@ -377,17 +368,18 @@ class GoalRunner:
             self._asked_again.add(goal_id)
             return
         self._asking.add(goal_id)
-        self._spawn(self._ask(goal_id))
 
-    async def _ask(self, goal_id: str) -> None:
-        try:
-            await self._decide(goal_id)
-        finally:
-            self._asking.discard(goal_id)
-        if goal_id in self._asked_again:
-            # Requested once more meanwhile, perhaps because of this very decision.
-            self._asked_again.discard(goal_id)
-            self.begin(goal_id)
+        async def ask() -> None:
+            try:
+                await self._decide(goal_id)
+            finally:
+                self._asking.discard(goal_id)
+            if goal_id in self._asked_again:
+                # Requested once more meanwhile, perhaps because of this very decision.
+                self._asked_again.discard(goal_id)
+                self.begin(goal_id)
+
+        self._spawn(ask())
 
     async def _decide(self, goal_id: str) -> None:
         async with self._slots:
@@ -403,8 +395,9 @@ class GoalRunner:
             if stored is None or stored.goal.status.final or stored.goal.thinking != asked.thinking:
                 return
             with contextlib.suppress(Conflict, BusUnavailable):
-                entries = await self._apply_decision(asked.thinking, decision(stored.goal), stored)
-                if entries:
+                goal = decision(stored.goal)
+                is_over = goal.status.final or asked.thinking == ANSWER
+                if entries := await (self.finish if is_over else self.advance)(goal, stored):
                     await self._bus.commit(entries)
                 return
             await asyncio.sleep(COMMIT_RETRY)

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.learning import MetaLearner
-from services.conductor.lessons import OTHER, WELL, leave_out_names, lessons_of, subject_of
+from services.conductor.learning import OTHER, WELL, MetaLearner, leave_out_names, lessons_of, subject_of
 from services.conductor.state_machine import with_patterns
 from shared import subjects
 from shared.contracts import Goal, GoalTask, Node, Pattern, PatternOrigin, Source, TaskStatus
@@ -56,11 +55,17 @@ class PatternBook:
         if lessons:
             async with self._turn:
                 before = {node.id: node for node in await self._get(ids)}
-                nodes = [
-                    _node(node_id, _merge(lesson, before.get(node_id)), goal)
-                    for node_id, lesson in zip(ids, lessons, strict=True)
-                    if node_id not in before or not before[node_id].retired_version
-                ]
+                nodes = []
+                for node_id, lesson in zip(ids, lessons, strict=True):
+                    known = before.get(node_id)
+                    if known is None:
+                        nodes.append(_node(node_id, lesson, goal))
+                    elif not known.retired_version:
+                        was = pattern_of(known)
+                        evidence = tuple(dict.fromkeys((*was.evidence, *lesson.evidence)))[-MAX_EVIDENCE:]
+                        counts = {"uses": was.uses, "successes": was.successes, "counted": was.counted}
+                        merged = msgspec.structs.replace(lesson, evidence=evidence, **counts)
+                        nodes.append(_node(node_id, merged, goal))
                 await self._write(*nodes)
         return ids
 
@@ -134,20 +139,6 @@ async def project_of(task: GoalTask) -> str:
         return ""
     found = await asyncio.to_thread(lambda: read_project(folder).parts if folder.is_dir() else ())
     return "+".join(sorted({project.kind for project in found}))
-
-
-def _merge(lesson: Pattern, known: Node | None) -> Pattern:
-    if known is None:
-        return lesson
-    before = pattern_of(known)
-    evidence = tuple(dict.fromkeys((*before.evidence, *lesson.evidence)))[-MAX_EVIDENCE:]
-    return msgspec.structs.replace(
-        lesson,
-        evidence=evidence,
-        uses=before.uses,
-        successes=before.successes,
-        counted=before.counted,
-    )
 
 
 def _node(node_id: str, pattern: Pattern, goal: Goal) -> Node:

@@ -1,29 +1,149 @@
 """Playbooks: plans in YAML files, chosen by example, with the parameters that a text gives them."""
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import yaml
 
-from services.conductor.folders import (
-    find_folders,
-    find_path,
-    for_folder,
-    listed,
-    name_folders,
-    refuse_tasks,
-    require_folder,
-    trim,
-)
 from services.conductor.state_machine import REVIEW
-from shared.contracts import Goal, GoalTask, generate_iso_timestamp
+from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
 from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT
+
+MAX_PATH_CHARACTERS = 1_000
+MAX_PATH_WORDS = 20  # How much of a text may be one path with spaces in it, in characters and in words
+MAX_FOLDERS = 20  # The most folders of one request: each has tasks of its own
+TRAILING = ".,;:!?*…。，、！？；："
+BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
+EXCEPT = re.compile(r"\b(?:not|except|without|excluding|ignor(?:e|ing)|other than)\W{1,4}$", re.IGNORECASE)
+"""Words after which a path is not meant."""
+
+
+UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")  # What the name of a task cannot have
+
+
+class Named(NamedTuple):
+    """A folder that a request names: its path, or as it was named and why it cannot be used."""
+
+    path: str
+    problem: str = ""
+
+
+def find_path(text: str) -> str:
+    """The first path in ``text``, empty if there is none."""
+    return next(iter(_paths(text)), "")
+
+
+def find_folders(text: str) -> list[Named]:
+    """Every folder that ``text`` names, once; a file counts as named only if nothing else is."""
+    named: dict[str, Named] = {}
+    for path in _paths(text):
+        try:
+            folder = require_folder(path)
+            named.setdefault(folder, Named(folder))
+        except ActionError as error:
+            named.setdefault(path, Named(path, str(error)))
+    found = list(named.values())[:MAX_FOLDERS]
+    if any(not each.problem for each in found):
+        for each in list(found):
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                if each.problem and Path(each.path).expanduser().is_file():
+                    found.remove(each)
+    return found
+
+
+def _paths(text: str) -> Iterable[str]:
+    position = 0
+    while found := PATH_IN_TEXT.search(text, position):
+        start = found.start("bare") if found["bare"] else found.start()
+        path = found["quoted"] or _longest_folder(text[start:]) or trim(found["bare"])
+        position = found.end() if found["quoted"] else max(start + len(path), start + 1)
+        if not EXCEPT.search(text[: found.start()]):
+            yield path
+
+
+def _longest_folder(text: str) -> str:
+    """The longest path of a folder that ``text`` begins with, spaces included; empty for none."""
+    words = re.split(r"(\s+)", text[:MAX_PATH_CHARACTERS], maxsplit=2 * MAX_PATH_WORDS)
+    for count in range(len(words), 0, -2):
+        path = trim("".join(words[:count]))
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            if Path(path).expanduser().is_dir():
+                return path
+    return ""
+
+
+def trim(found: str) -> str:
+    """``found`` without the punctuation that ends the sentence; brackets that it opened itself stay."""
+    while found and (
+        found[-1] in TRAILING
+        or (found[-1] in BRACKETS and found.count(found[-1]) > found.count(BRACKETS[found[-1]]))
+    ):
+        found = found[:-1]
+    return found
+
+
+def require_folder(value: str) -> str:
+    """The folder, resolved; raises ActionError with the reason and the cure if it cannot be used."""
+    try:
+        path = Path(value).expanduser()
+        if not path.is_absolute():
+            raise ActionError(f"{value[:200]!r} is not an absolute path", "Give the whole path, from /")
+        if not path.is_dir():
+            raise ActionError(
+                f"There is no folder {value[:200]}", "Correct the path; in containers it must be mounted"
+            )
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise ActionError(f"The folder {value[:200]} cannot be opened: {reason}") from None
+
+
+def name_folders(folders: Iterable[Named]) -> dict[str, Named]:
+    """The folders by names that tasks can have: the last part of the path, with a number if it is taken."""
+    names: dict[str, Named] = {}
+    for folder in folders:
+        own = UNNAMED.sub("-", Path(folder.path).name).strip("-")[:40] or "folder"
+        name, number = own, 2
+        while name in names:
+            name, number = f"{own}-{number}", number + 1
+        names[name] = folder
+    return names
+
+
+def for_folder(tasks: Iterable[GoalTask], goal_id: str, name: str) -> list[GoalTask]:
+    """``tasks`` with names and ids of their own for the folder ``name``."""
+    return [
+        msgspec.structs.replace(
+            task,
+            name=f"{task.name}-{name}",
+            task_id=f"{goal_id}-{task.name}-{name}-1",
+            depends_on=tuple(f"{needed}-{name}" for needed in task.depends_on),
+        )
+        for task in tasks
+    ]
+
+
+def refuse_tasks(tasks: Iterable[GoalTask], reason: str, now: str) -> list[GoalTask]:
+    """``tasks`` that ended before they began, for ``reason``."""
+    return [
+        msgspec.structs.replace(
+            task, status=TaskStatus.FAILED, outcome=ResultOutcome.FAILED, ended_at=now, summary=reason[:200]
+        )
+        for task in tasks
+    ]
+
+
+def listed(value: Any) -> list[str]:
+    """The folders that a value of the context names: one, or a list."""
+    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)] if value else []
+
 
 T = TypeVar("T")
 
@@ -244,34 +364,26 @@ def read_period(text: str, today: date) -> tuple[str, str]:
         return _valid(since[1] if since else ""), _valid(until[1] if until else "")
     if on := ON.search(text):
         return _valid(on[1]), _valid(on[1])
-    if month := MONTH.search(text):
-        return _month(int(month[1]), int(month[2] or 0))
+    if named := MONTH.search(text):
+        year, month = int(named[1]), int(named[2] or 0)
+        try:
+            first = date(year, month or 1, 1)
+            after = date(year + (month in (0, 12)), month % 12 + 1 if month else 1, 1)
+        except ValueError:
+            return "", ""
+        return first.isoformat(), (after - timedelta(days=1)).isoformat()
     if re.search(r"\byesterday\b", text, re.IGNORECASE):
         day = (today - timedelta(days=1)).isoformat()
         return day, day
     if re.search(r"\btoday\b", text, re.IGNORECASE):
         return today.isoformat(), ""
-    return _last(text, today), ""
-
-
-def _last(text: str, today: date) -> str:
     for found in LAST.finditer(text):
-        word = (found["number"] or found["ago"] or "1").lower()
-        number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
-        if found["ago"] and not found["is_ago"]:
-            continue
-        days = min(number * DAYS[found["unit"].lower()], (today - date.min).days)
-        return (today - timedelta(days=days)).isoformat()
-    return ""
-
-
-def _month(year: int, month: int) -> tuple[str, str]:
-    try:
-        first = date(year, month or 1, 1)
-        after = date(year + (month in (0, 12)), month % 12 + 1 if month else 1, 1)
-    except ValueError:
-        return "", ""
-    return first.isoformat(), (after - timedelta(days=1)).isoformat()
+        if not found["ago"] or found["is_ago"]:
+            word = (found["number"] or found["ago"] or "1").lower()
+            number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
+            days = min(number * DAYS[found["unit"].lower()], (today - date.min).days)
+            return (today - timedelta(days=days)).isoformat(), ""
+    return "", ""
 
 
 def _valid(text: str) -> str:

@@ -39,7 +39,6 @@ from shared.contracts import (
     ResultOutcome,
     Source,
     TaskStatus,
-    TestFailure,
     TestRun,
 )
 from shared.contracts.base import Contract
@@ -94,7 +93,8 @@ class Reporter:
         path = self._outputs / goal.goal_id / "report.md"
         reported = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
         # Side by side: both wait for the disk.
-        remembering = asyncio.create_task(self._remember(reported, results, path))
+        nodes, edges = memories_of(reported, results, path, self._derive_id)
+        remembering = asyncio.create_task(self._remember(goal.goal_id, nodes, edges))
         try:
             await asyncio.to_thread(write_atomically, path, text)
         except OSError as error:
@@ -109,25 +109,22 @@ class Reporter:
         await remembering
         return reported
 
-    async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
-        nodes, edges = memories_of(goal, results, path, self._derive_id)
-        if not nodes:
-            return
+    async def _remember(self, goal_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> None:
         try:
-            await self._memory.queue(*nodes, edges=edges, insist=True)
+            if nodes:
+                await self._memory.queue(*nodes, edges=edges, insist=True)
         except BusError as error:
-            log.warning("findings_not_stored", goal_id=goal.goal_id, reason=str(error))
+            log.warning("findings_not_stored", goal_id=goal_id, reason=str(error))
 
 
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
     if playbook is None or playbook.report != "checkup":
         return compose_plain(goal, results, left)
-    verdict = verdict_of(goal)
     texts = []
     for suffix, folder in folders_of(goal).items():
         parts, failures = checkup_parts(results, suffix)
         own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
-        texts.append(compose_checkup(goal=own, verdict=verdict, failures=failures, **parts))
+        texts.append(compose_checkup(goal=own, verdict=verdict_of(goal), failures=failures, **parts))
     return join_blocks([*texts, *common_sections(results, left, run=False)])
 
 
@@ -269,16 +266,26 @@ def memories_of(
     findings = [finding for suffix in folders_of(goal) for finding in _findings(results, suffix)]
     workers = [task.assignee for task in goal.tasks]
     weight = 0.4 if findings else GOAL_IMPORTANCE.get(goal.status, 0.4)
-    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), weight, workers)
+    # What was found, the worst first; then what was asked for and what each task came to
+    worst = "; ".join(f"{finding.message} ({finding.source})" for finding in findings[:WORST])
+    lines = [
+        goal.answer,
+        f"The worst: {worst}." if worst else "",
+        f"It was asked: {goal.text}",
+        *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),
+    ]
+    story = "\n".join(filter(None, lines))
+    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", story, weight, workers)
     nodes = [event]
     for finding in findings[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
         found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
         more = "" if heading[:256].endswith(finding.message) else f": {finding.message}"
         body = f"Found at {finding.source} ({found_by}){more}"
-        found = node(
-            len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], _finders(goal, finding)
-        )
+        part = "tests" if finding.tool == "tests" else "inspection"
+        finders = [task.assignee for task in goal.tasks if task.name.startswith(part)]
+        weight = IMPORTANCE[finding.severity]
+        found = node(len(nodes), "observation", heading, body, weight, finders)
         nodes.append(msgspec.structs.replace(found, metadata={**metadata, "place": finding.source}))
     edges = [
         Edge(from_id=event.id, to_id=other.id, relation=Relation.LED_TO, provenance={"by": "goal"})
@@ -287,35 +294,16 @@ def memories_of(
     return nodes, edges
 
 
-def _finders(goal: Goal, finding: Finding) -> list[str]:
-    """The agents of the check-up's task that brought the finding."""
-    source = "tests" if finding.tool == "tests" else "inspection"
-    return [task.assignee for task in goal.tasks if task.name.startswith(source)]
-
-
-def _story(goal: Goal, findings: Sequence[Finding]) -> str:
-    """What was found, the worst first; then what was asked for and what each task came to."""
-    worst = "; ".join(f"{finding.message} ({finding.source})" for finding in findings[:WORST])
-    lines = [
-        goal.answer,
-        f"The worst: {worst}." if worst else "",
-        f"It was asked: {goal.text}",
-        *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),
-    ]
-    return "\n".join(line for line in lines if line)
-
-
 def _findings(results: Mapping[str, Any], suffix: str = "") -> list[Finding]:
     """Failing tests first, then drift and the critic's findings, as the critic ranked them."""
     parts, _ = checkup_parts(results, suffix)
     tests, inspection = parts["tests"], parts["inspection"]
-    found = [_failing(failure) for failure in tests.failures] if tests else []
+    found = []
+    for failure in tests.failures if tests else ():
+        message = f"failing test {failure.test}: {failure.message}"[:1_000]
+        source = failure.source
+        found.append(Finding(tool="tests", rule="failure", severity="high", file=source, message=message))
     if inspection:
         found += [violation for rule in inspection.drift for violation in rule.violations]
         found += inspection.findings
     return found
-
-
-def _failing(failure: TestFailure) -> Finding:
-    message = f"failing test {failure.test}: {failure.message}"[:1_000]
-    return Finding(tool="tests", rule="failure", severity="high", file=failure.source, message=message)

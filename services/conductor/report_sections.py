@@ -21,6 +21,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.llm.protocol import Usage
+from shared.source import as_list, as_mapping
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count, flatten, shorten
 
@@ -45,14 +46,12 @@ def code(text: str, *, table: bool = False) -> str:
 def prose(text: str, *, table: bool = False) -> str:
     """``text`` escaped, but for what it puts between single backticks: that stays code."""
     split = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
-    parts = [code(part, table=table) if at % 2 else _part(part, at) for at, part in enumerate(split)]
+    parts = []
+    for at, part in enumerate(split):
+        # the text after a code span does not begin a line
+        words = escape(f"({part}(" if at else f"{part}(")
+        parts.append(code(part, table=table) if at % 2 else words[1:-1] if at else words[:-1])
     return "".join(parts).strip()
-
-
-def _part(text: str, at: int) -> str:
-    # the text after a code span does not begin a line
-    words = escape(f"({text}(" if at else f"{text}(")
-    return words[1:-1] if at else words[:-1]
 
 
 def short(text: str, limit: int = 120) -> str:
@@ -92,11 +91,6 @@ def severities(findings: Iterable[Finding]) -> dict[str, int]:
     """How many findings there are of each severity that occurs, worst first."""
     counts = Counter(finding.severity for finding in findings)
     return {severity: counts[severity] for severity in ("high", "medium", "low") if counts[severity]}
-
-
-def count_broken(tests: TestRun) -> int:
-    """How many tests failed or could not be run."""
-    return max(tests.failed, 0) + max(tests.errors, 0)
 
 
 def result_text(result: Mapping[str, Any]) -> str:
@@ -152,7 +146,7 @@ def common_sections(results: Results, left: str = "", *, run: bool = True) -> li
 
 def list_unchecked(goal: Goal, results: Results, *, tasks: bool = True) -> list[str]:
     """What could not be run or looked at, why, and what to do: from tests, inspections and ``tasks``."""
-    rows = [row for result in results.values() for row in list_gaps(_mapping(result.get("metadata")))]
+    rows = [row for result in results.values() for row in list_gaps(as_mapping(result.get("metadata")))]
     rows += [
         f"- Task {code(task.name)}: {prose(task.summary.rstrip('.') or str(task.status))}."
         for task in goal.tasks
@@ -163,13 +157,16 @@ def list_unchecked(goal: Goal, results: Results, *, tasks: bool = True) -> list[
 
 def list_gaps(metadata: Mapping[str, Any]) -> list[str]:
     """The same of one result's data ``tests`` and ``inspection``."""
-    tests, inspection = _mapping(metadata.get("tests")), _mapping(metadata.get("inspection"))
-    gaps = (*_list(tests.get("not_run")), *_list(inspection.get("not_checked")))
-    rows = [row for each in gaps for row in _format_gap(each)]
+    tests, inspection = as_mapping(metadata.get("tests")), as_mapping(metadata.get("inspection"))
+    gaps = (*as_list(tests.get("not_run")), *as_list(inspection.get("not_checked")))
+    rows = []
+    for gap in filter(None, (_read(each, NotChecked) for each in gaps)):
+        cure = f" {prose(gap.cure)}" if gap.cure else ""
+        rows.append(f"- {prose(gap.what)}: {prose(gap.why.rstrip('.'))}.{cure}")
     stated = str(tests.get("problem") or "").rstrip(".")
     if stated:
         rows.append(f"- The tests: {_format_cure(stated, tests)}")
-    for prepared in map(_mapping, _list(tests.get("prepared"))):
+    for prepared in map(as_mapping, as_list(tests.get("prepared"))):
         problem = str(prepared.get("problem") or "").rstrip(".")
         if problem and problem not in stated:
             what = prose(str(prepared.get("ecosystem")))
@@ -180,13 +177,6 @@ def list_gaps(metadata: Mapping[str, Any]) -> list[str]:
 def _format_cure(problem: str, data: Mapping[str, Any]) -> str:
     cure = str(data.get("cure") or "")
     return f"{prose(problem)}.{f' {prose(cure)}' if cure and cure not in problem else ''}"
-
-
-def _format_gap(value: Any) -> list[str]:
-    gap = _read(value, NotChecked)
-    if gap is None:
-        return []
-    return [f"- {prose(gap.what)}: {prose(gap.why.rstrip('.'))}.{f' {prose(gap.cure)}' if gap.cure else ''}"]
 
 
 def _read(value: Any, kind: type[Read]) -> Read | None:
@@ -207,21 +197,18 @@ def _diffs(results: Results) -> list[str]:
             rows.append(f"- {code(path)} cannot be read: {error.strerror}")
             continue
         lines = text.splitlines()
-        fence = "`" * max(3, max((_run(line) for line in lines), default=0) + 1)
+        bare = (line.lstrip(" +-") for line in lines)
+        longest = max((len(line) - len(line.lstrip("`")) for line in bare), default=0)
+        fence = "`" * max(3, longest + 1)
         more = [f"(and {len(lines) - DIFF_LINES:,} more lines)"] if len(lines) > DIFF_LINES else []
         rows += [code(path), "", f"{fence}diff", *lines[:DIFF_LINES], *more, fence, ""]
     return rows
 
 
-def _run(line: str) -> int:
-    stripped = line.lstrip(" +-")
-    return len(stripped) - len(stripped.lstrip("`"))
-
-
 def patches_of(result: Mapping[str, Any]) -> list[str]:
     """The patches that a result hands over."""
-    named = [str(path) for path in _list(_mapping(result.get("metadata")).get("patches"))]
-    paths = map(str, _list(result.get("output_paths")))
+    named = [str(path) for path in as_list(as_mapping(result.get("metadata")).get("patches"))]
+    paths = map(str, as_list(result.get("output_paths")))
     return named or [path for path in paths if path.endswith((".patch", ".diff"))]
 
 
@@ -229,12 +216,12 @@ def _commands(results: Results) -> list[str]:
     """Each command with its exit code and time, what was prepared, and the counts of tests."""
     rows: list[str] = []
     for result in results.values():
-        metadata = _mapping(result.get("metadata"))
+        metadata = as_mapping(result.get("metadata"))
         tests = _read(metadata.get("tests"), TestRun) or TestRun()
         before = _read(metadata.get("tests_before"), TestSuite)
         rows += map(_format_preparation, tests.prepared)
         rows += [f"{_format_run(before)} (before the change)"] if before and before.command else []
-        commands = [_read(each, TestSuite) for each in _list(metadata.get("commands"))]
+        commands = [_read(each, TestSuite) for each in as_list(metadata.get("commands"))]
         runs = [run for run in (*commands, *(tests.suites or (tests,))) if run and run.command]
         rows += map(_format_run, runs)
     return list(dict.fromkeys(rows))[-MAX_ROWS:]
@@ -256,9 +243,7 @@ def _format_run(run: TestSuite) -> str:
     if run.exit_code == -1 and run.problem:
         return f"{what}: not run"
     ended = "stopped, its time was up" if run.timed_out else f"exit code {run.exit_code}"
-    kinds = ("passed", "failed", "errors", "skipped")
-    counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(run, kind)) > 0]
-    said = ", ".join([ended, f"{run.seconds:.1f} s", *counts])
+    said = ", ".join(filter(None, [ended, f"{run.seconds:.1f} s", run.counts]))
     by = f", counted by the {prose(run.counted_by)}" if run.counted_by else ""
     return f"{what}: {said}{by}{f', with {prose(run.interpreter)}' if run.interpreter else ''}"
 
@@ -273,7 +258,7 @@ def tests_section(tests: TestRun | None) -> list[str]:
     rows += [_format_preparation(each) for each in tests.prepared if not each.problem]
     rows += [f"- The whole output: {code(tests.log_path)}"] if tests.log_path else []
     failures = (f"{code(each.test)} ({place(each.source)}): {prose(each.message)}" for each in tests.failures)
-    rows += _titled("Failing:", failures, MAX_FAILURES, count_broken(tests))
+    rows += _titled("Failing:", failures, MAX_FAILURES, tests.broken)
     rows += _titled("Flaky, failed and then passed when run once more:", map(code, tests.flaky))
     rows += _titled("Did not end in time:", map(code, tests.hung))
     return rows or ["Not run."]
@@ -293,7 +278,7 @@ def _cost(results: Results, left: str) -> list[str]:
     total = Usage()
     for result in results.values():
         try:
-            total = total.plus(msgspec.convert(_mapping(result.get("metadata")).get("usage") or {}, Usage))
+            total = total.plus(msgspec.convert(as_mapping(result.get("metadata")).get("usage") or {}, Usage))
         except msgspec.ValidationError:
             continue
     if not total.calls:
@@ -302,14 +287,6 @@ def _cost(results: Results, left: str) -> list[str]:
     about = " (estimated)" if total.estimated else ""
     rows = [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
     return [*rows, f"- {left[0].upper()}{left[1:]}"] if left else rows
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def join_blocks(blocks: Iterable[str]) -> str:

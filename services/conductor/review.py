@@ -75,11 +75,8 @@ def repository_of(goal: Goal, task: GoalTask) -> str:
     """The repository that a task of ``goal`` is about, as parameters or context name it; empty for none."""
     context = goal.context.get("params")
     places = (task.params, goal.parameters, goal.context, context if isinstance(context, Mapping) else {})
-    return next((path for place in places for key in REPOSITORY if (path := _absolute(place.get(key)))), "")
-
-
-def _absolute(value: Any) -> str:
-    return value if isinstance(value, str) and value.startswith("/") else ""
+    named = (place.get(key) for place in places for key in REPOSITORY)
+    return next((path for path in named if isinstance(path, str) and path.startswith("/")), "")
 
 
 def read_verdict(result: TaskResult) -> Verdict:

@@ -78,11 +78,22 @@ class SpecialistFactory:
         if not requirements.strip() or len(requirements) > MAX_WORDS:
             raise ActionError(f"What a specialist is to do must have 1 to {MAX_WORDS:,} characters")
         async with self._making:
-            profile = await self._find_existing(domain, requirements) or await self._make(
-                domain, requirements, requester
-            )
+            known = await self._find_existing(domain, requirements)
+            profile = known or await self._make(domain, requirements, requester)
         await self._await_at_work(profile.name)
         return profile
+
+    async def _await_at_work(self, name: str) -> None:
+        async for presence in self._poll_presence(name):
+            if presence is not None:
+                return
+            if (refusal := refusal_path(self._config, name)).exists():
+                reason = refusal.read_text(errors="replace")[:1_000]
+                shutil.rmtree(refusal.parent, ignore_errors=True)
+                raise ActionError(f"Mailroom does not start {name}: {reason}")
+        await asyncio.to_thread(retire_profile, self._config, name)
+        log_path = self._config.logs / f"{name}.log"
+        raise ActionError(f"{name} was not at work within {START_WAIT:g} s", f"Its log is {log_path}")
 
     async def retire(self, name: str) -> None:
         """End a specialist's process and set its profile aside; its mailbox stays on the audit trail.
@@ -123,7 +134,8 @@ class SpecialistFactory:
         return None
 
     async def _make(self, domain: str, requirements: str, requester: str) -> Profile:
-        allowed = await self._allowed_skills(requester)
+        own = SKILLS if requester == subjects.USER else await self._skills_of(requester)
+        allowed = tuple(path for path in SKILLS if path in own)
         described = await self._describe(domain, requirements, allowed)
         profile = Profile(
             name=name_of(domain),
@@ -139,55 +151,32 @@ class SpecialistFactory:
         await asyncio.to_thread(write_profile, self._config, profile)
         return profile
 
-    async def _allowed_skills(self, requester: str) -> tuple[str, ...]:
-        if requester == subjects.USER:
-            return tuple(SKILLS)
-        own = await self._skills_of(requester)
-        return tuple(path for path in SKILLS if path in own)
-
     async def _describe(self, domain: str, requirements: str, allowed: Sequence[str]) -> Description:
         """The specialist as a model describes it, else by its requirements; only with ``allowed`` skills."""
         skills = {path.split(".")[-2]: path for path in allowed}
+        asked = (
+            f"Describe a new specialist of this office.\nIts field: {domain[:500]}\n"
+            f"It is to: {requirements}\n\n"
+            "description: one sentence for the yellow pages. prompt: who it is and how it works, said to it "
+            f"in at most ten sentences. skills: as few as will do, of these: {', '.join(skills) or 'none'}."
+        )
         if self._models.model.available:
             try:
                 found = await self._models.ask_model_for(
-                    _ask_for_description(domain, requirements, tuple(skills)),
+                    [Message(role="user", text=asked)],
                     Description,
                     lambda answer: _find_fault(answer, skills),
                 )
-                return msgspec.structs.replace(
-                    found, skills=tuple(dict.fromkeys(skills[name] for name in found.skills))
-                )
+                chosen = tuple(dict.fromkeys(skills[name] for name in found.skills))
+                return msgspec.structs.replace(found, skills=chosen)
             except ModelError as error:
                 log.warning("described_without_a_model", domain=domain, reason=str(error))
-        chosen = choose_skills(f"{domain} {requirements}")
         return Description(
             description=f"Specialist for {domain.strip()[:200]}.",
             prompt=f"You are the office's specialist for {domain.strip()[:200]}. You were made for this: "
             f"{requirements.strip()}\nYou say what you do not know, and name the source of what you claim.",
-            skills=tuple(path for path in chosen if path in allowed),
+            skills=tuple(path for path in choose_skills(f"{domain} {requirements}") if path in allowed),
         )
-
-    async def _await_at_work(self, name: str) -> Presence:
-        async for presence in self._poll_presence(name):
-            if presence is not None:
-                return presence
-            if (refusal := refusal_path(self._config, name)).exists():
-                reason = refusal.read_text(errors="replace")[:1_000]
-                shutil.rmtree(refusal.parent, ignore_errors=True)
-                raise ActionError(f"Mailroom does not start {name}: {reason}")
-        await asyncio.to_thread(retire_profile, self._config, name)
-        log_path = self._config.logs / f"{name}.log"
-        raise ActionError(f"{name} was not at work within {START_WAIT:g} s", f"Its log is {log_path}")
-
-
-def _ask_for_description(domain: str, requirements: str, skills: Sequence[str]) -> list[Message]:
-    text = (
-        f"Describe a new specialist of this office.\nIts field: {domain[:500]}\nIt is to: {requirements}\n\n"
-        "description: one sentence for the yellow pages. prompt: who it is and how it works, said to it in "
-        f"at most ten sentences. skills: as few as will do, of these: {', '.join(skills) or 'none'}."
-    )
-    return [Message(role="user", text=text)]
 
 
 def _find_fault(answer: Description, skills: dict[str, str]) -> str | None:

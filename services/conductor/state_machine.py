@@ -57,18 +57,18 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
         return ResultOutcome.NONE
     if goal.status is not TaskStatus.COMPLETED or decision_of(goal) == "sent_back":
         return ResultOutcome.FAILED
-    outcomes = {_outcome_of_task(goal, task) for task in goal.tasks}
+    outcomes = set()
+    for task in goal.tasks:
+        if task.status is TaskStatus.COMPLETED:
+            # A project need not be in a git repository to be checked.
+            without = goal.playbook == CHECKUP and task.action == HISTORY
+            outcomes.add(ResultOutcome.DONE if without else task.outcome or ResultOutcome.DONE)
+        else:
+            is_part = goal.playbook == CHECKUP
+            outcomes.add(ResultOutcome.NOT_CHECKED if is_part else ResultOutcome.FAILED)
     if decision_of(goal) not in ("approved", "nothing_checked"):
         outcomes.add(ResultOutcome.NOT_CHECKED)
     return worst_of(outcomes)
-
-
-def _outcome_of_task(goal: Goal, task: GoalTask) -> ResultOutcome:
-    if task.status is TaskStatus.COMPLETED:
-        # A project need not be in a git repository to be checked.
-        without = goal.playbook == CHECKUP and task.action == HISTORY
-        return ResultOutcome.DONE if without else task.outcome or ResultOutcome.DONE
-    return ResultOutcome.NOT_CHECKED if goal.playbook == CHECKUP else ResultOutcome.FAILED
 
 
 def format_undone(goal: Goal) -> str:

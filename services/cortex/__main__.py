@@ -4,11 +4,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from services.cortex.code_writer import CodeWriter
 from services.cortex.overnight_actions import GoalClient, OvernightActions
 from services.cortex.overnight_worker import OvernightWorker
 from services.cortex.plan_actions import PlanActions
-from services.cortex.scripts import ScriptRunner
+from services.cortex.scripts import CodeWriter, ScriptRunner
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus import Bus
@@ -71,10 +70,10 @@ class Cortex(Agent):
     async def on_start(self) -> None:
         """Make the queue's folders and start to work on it."""
         try:
-            self._worker.queue.make_folders()
+            self._worker.folder.make()
         except OSError as error:
             raise StartError(
-                f"The job queue {self._worker.queue.tonight} cannot be made: {error.strerror}",
+                f"The job queue {self._worker.folder.tonight} cannot be made: {error.strerror}",
                 "Make the state directory writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
         self.context.spawn(self._worker.run())

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.cortex import perception
-from services.cortex.findings import Answer, Finding, digest_of, evaluate_with_model
 from services.cortex.perception import Complexity
 from services.cortex.plan_execution import StepRunner
 from services.cortex.planner import MAX_SUBTASKS
 from services.cortex.run import MAX_ITERATIONS, Run
-from services.cortex.run_state import Query
+from services.cortex.run_state import Answer, Finding, Query, digest_of, evaluate_with_model
 from shared.agent.context import AgentContext
 from shared.contracts import Task
 from shared.errors import ActionError

@@ -1,16 +1,15 @@
 """The actions of the overnight queue, and the goals that jobs become without a model."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from services.cortex.jobs import Job, job_of
+from services.cortex.night import because
 from services.cortex.overnight_worker import OvernightWorker
 from services.cortex.plan_actions import PlanActions
 from services.cortex.plan_parser import parse_plan, plan_of
-from services.cortex.queue_status import because
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry
@@ -175,7 +174,7 @@ class OvernightActions:
         }
         job = job_of({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
         async with self._context.effect(f"queue the job {task[:200]}"):
-            queued = await asyncio.to_thread(self._worker.queue.drop, job, f"{now:%Y%m%d}")
+            queued = await self._worker.add(job, f"{now:%Y%m%d}")
         reason = night.hold_reason(queued, now)
         begins = f"It waits {because(reason)}" if reason else "It begins as soon as there is room"
         return Outcome(

@@ -1,7 +1,6 @@
 """Perception: what a text asks for, by rules or by a model, and what is recalled before planning."""
 
 import asyncio
-import re
 from typing import Any, Literal
 
 import msgspec
@@ -10,9 +9,11 @@ from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
+from shared.language.utterance import Act, read_utterance
 from shared.llm.protocol import Message
 from shared.reasoning.recall import FACT, KNOWN, measure_relevance, patterns_for
 from shared.text.display import fence, quote
+from shared.text.prose import SENTENCE_BREAK
 
 WAYS = read_sayings(__file__, "perception")
 
@@ -46,7 +47,7 @@ def perceive(text: str) -> Percept:
     named += paths + [found[0] for found in WAYS["proper"].finditer(bare)]
     flat = " ".join(text.split())
     return Percept(
-        intent=re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0][:300],
+        intent=SENTENCE_BREAK.split(flat, maxsplit=1)[0][:300],
         query_type=_query_type(text),
         complexity=complexity_of(score_complexity(text, len(set(named)))),
         entities=_few(named),
@@ -97,7 +98,8 @@ def _query_type(text: str) -> QueryType:
         return "research"
     if WAYS["creative"].search(text):
         return "creative"
-    return "question" if WAYS["question"].match(text) or text.rstrip().endswith("?") else "command"
+    said = read_utterance(text)
+    return "question" if said.asks or said.act is Act.QUESTION else "command"
 
 
 def _few(names: list[str]) -> tuple[str, ...]:

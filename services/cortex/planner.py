@@ -6,8 +6,8 @@ from typing import Any, Literal
 import msgspec
 
 from services.cortex import perception
-from services.cortex.findings import EvaluationResult, Finding, quote
 from services.cortex.plan_parser import parse_plan
+from services.cortex.run_state import EvaluationResult, Finding, quote
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, TaskPlan, TaskStep
 from shared.errors import ActionError
@@ -66,9 +66,11 @@ class PlanScope(msgspec.Struct, frozen=True, kw_only=True):
 
 async def ask_for_plan(context: AgentContext, words: str, task_id: str, scope: PlanScope) -> TaskPlan:
     """The plan that a model makes for ``words``; raises ModelError."""
-    question = f"{words}\n\n{format_scope(scope)}"
     plan = await context.models.ask_model_for(
-        [Message(role="user", text=question)], ModelPlan, lambda plan: find_plan_fault(plan, scope)
+        [Message(role="user", text=f"{words}\n\nMake a plan of 1 to {scope.max_steps} steps.")],
+        ModelPlan,
+        lambda plan: find_plan_fault(plan, scope),
+        rules=format_scope(scope),
     )
     return _task_plan(plan, task_id, scope.agent)
 
@@ -89,7 +91,7 @@ def find_plan_fault(plan: ModelPlan, scope: PlanScope) -> str | None:
 def format_scope(scope: PlanScope) -> str:
     """What a model is told of the format of a plan, and of the agents."""
     return (
-        f"Make a plan of 1 to {scope.max_steps} steps, as JSON. Each step has a step_number from 1, a "
+        "A plan is JSON. Each of its steps has a step_number from 1, a "
         "description, dependencies (the numbers of the steps it waits for), success_criteria, and an "
         "assignee. Name an action with its params if one below does it; leave action empty if the assignee "
         'is to work it out from the description. In params and descriptions "${2}" stands for the output of '

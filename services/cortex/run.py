@@ -8,19 +8,6 @@ from typing import Any
 import msgspec
 
 from services.cortex import perception
-from services.cortex.findings import (
-    MAX_KEPT,
-    Answer,
-    EvaluationResult,
-    Finding,
-    evaluate_by_steps,
-    evaluate_with_model,
-    format_missing,
-    list_findings,
-    paths,
-    references,
-    synthesise,
-)
 from services.cortex.perception import perceive, perceive_with_model
 from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
 from services.cortex.planner import (
@@ -31,7 +18,22 @@ from services.cortex.planner import (
     plan_run,
     plan_without_model,
 )
-from services.cortex.run_state import FAILED, RunState, call_digest
+from services.cortex.run_state import (
+    FAILED,
+    MAX_KEPT,
+    Answer,
+    EvaluationResult,
+    Finding,
+    RunState,
+    call_digest,
+    evaluate_by_steps,
+    evaluate_with_model,
+    format_missing,
+    list_findings,
+    paths,
+    references,
+    synthesise,
+)
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, TaskPlan, TaskStep
 from shared.contracts.task import worst_of
@@ -131,7 +133,11 @@ class Run:
         while self.state.workspace.iteration_count < limit:
             iteration = self.state.workspace.iteration_count + 1
             await self.state.enter("execution", f"iteration {iteration} of at most {limit}")
-            await self._act(iteration)
+            plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
+            execute = functools.partial(self._execute, iteration)
+            for result in await execute_plan(plan, execute, max_parallel=self._max_parallel):
+                if result.status is not StepStatus.COMPLETED:
+                    self.state.add(_failure(result, iteration, self.state.level))
             evaluation = await self._evaluate()
             await self.state.apply_evaluation(evaluation, iteration)
             if evaluation.holds() or not self._with_model or iteration == limit:
@@ -169,13 +175,6 @@ class Run:
             await self.context.progress(f"not remembered: {problem}")
 
     # --- how they do it --------------------------------------------------------------------------
-
-    async def _act(self, iteration: int) -> None:
-        plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
-        execute = functools.partial(self._execute, iteration)
-        for result in await execute_plan(plan, execute, max_parallel=self._max_parallel):
-            if result.status is not StepStatus.COMPLETED:
-                self.state.add(_failure(result, iteration, self.state.level))
 
     async def _execute(self, iteration: int, step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
         """Do a step, unless it, or an equal call whose finding still holds, was done in this run before."""

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from services.critic import inspection
-from services.critic.checkers import TOPICS, Topic
-from services.critic.claims import Rerun
-from services.critic.delegated_tests import find_recorded_runs, tester_of
+from services.critic.claims import find_recorded_runs, tester_of
 from services.critic.drift import find_rules
-from services.critic.inspection import open_workshop
-from services.critic.model_review import judge_results
-from services.critic.rerun import Rerunner, clean_review_folders
-from services.critic.review import add_reruns, by_repository, leave_open, review, settle
+from services.critic.inspection import TOPICS, Topic
+from services.critic.project_tools import clean_review_folders, open_workshop
+from services.critic.rerun import Rerunner
+from services.critic.review import add_reruns, by_repository, judge_results, leave_open, review, settle
 from shared.agent.base import Agent
 from shared.agent.process import run
-from shared.contracts import Verdict
 from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
@@ -103,32 +100,26 @@ class Critic(Agent):
         root = Path(repo) if repo else None
         asked = goal or self.context.task.text
         recorded = await asyncio.to_thread(find_recorded_runs, results)
-        rerun = Rerun()
+        settings = self.context.settings
+        rerunner = Rerunner(settings, own_name=own, tester=tester_of(self.context))
         async with telling(self.context.progress, "the claims are checked"):
             for place, sure, group in await asyncio.to_thread(by_repository, results, root, asked):
-                rerun = rerun.plus(await self._rerun(group, place, recorded, is_target_sure=sure))
-            verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
-            verdict = await self._judge_content(results, asked, verdict, root)
+                if place is not None:  # else there is little to look up, which takes no time
+                    await self.context.progress("looks up what is claimed, and runs it again")
+                folders = (settings.outputs, settings.workspaces, *((place,) if place and sure else ()))
+                await rerunner.run(group, place, folders, is_target_sure=sure, recorded=recorded)
+            verdict = add_reruns(await asyncio.to_thread(review, results, root), rerunner.record)
+            if self.context.models.model.available and results:
+                try:
+                    verdict = await judge_results(self.context, results, asked, verdict, root)
+                except ModelError as error:
+                    verdict = leave_open(verdict, f"the content: {error}")
         verdict = settle(verdict, results)
         if self.context.task.requester == own:
             verdict = leave_open(verdict, f"{own} asks for it itself, and approves nothing of its own")
-        data = {"verdict": verdict.to_dict(), "runs": list(rerun.runs)}
+        data = {"verdict": verdict.to_dict(), "runs": rerunner.record.runs}
         said = "\n".join([format_verdict(verdict), *(f"- {reason}" for reason in verdict.reasons)])
         return Outcome(output=said, data=data)
-
-    async def _rerun(
-        self, results: dict[str, Any], place: Path | None, recorded: dict[str, str], *, is_target_sure: bool
-    ) -> Rerun:
-        settings = self.context.settings
-        if place is not None:  # else there is little to look up, which takes no time
-            await self.context.progress("looks up what is claimed, and runs it again")
-        folders = (settings.outputs, settings.workspaces, *((place,) if place and is_target_sure else ()))
-        rerunner = Rerunner(
-            settings,
-            own_name=self.context.profile.name,
-            tester=tester_of(self.context),
-        )
-        return await rerunner.run(results, place, folders, is_target_sure=is_target_sure, recorded=recorded)
 
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
         async with telling(self.context.progress, "the checkers run"):
@@ -142,16 +133,6 @@ class Critic(Agent):
                 reader=partial(find_rules, self.context) if self.context.models.model.available else None,
             )
         return inspection.conclude(found)
-
-    async def _judge_content(
-        self, results: dict[str, Any], goal: str, verdict: Verdict, root: Path | None
-    ) -> Verdict:
-        if not self.context.models.model.available or not results:
-            return verdict
-        try:
-            return await judge_results(self.context, results, goal, verdict, root)
-        except ModelError as error:
-            return leave_open(verdict, f"the content: {error}")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,22 @@
-"""What results claim that can be run (tests, patches, files of code), and the record of running it again."""
+"""What results claim that can be run, and the record of running it again; tests are run by the engineer."""
 
 import contextlib
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 
 from services.critic.findings import clean
-from shared.contracts import Checked
+from shared.agent.context import AgentContext
+from shared.contracts import Checked, TaskStatus, TestRun
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
+from shared.source import as_list, as_mapping
 
 PATCHES = ("patch", "diff")
 """Keys of a result's metadata that hold a unified diff; files with these suffixes are patches too."""
@@ -57,19 +59,38 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
     """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
     metadata = as_mapping(result.get("metadata"))
+    inspection = as_mapping(metadata.get("inspection"))
+    inline = (metadata.get(key) for key in PATCHES)
+    tools = map(as_mapping, as_list(inspection.get("tools")))
+    drift = map(as_mapping, as_list(inspection.get("drift")))
+    accounts = (
+        each for each in map(as_mapping, metadata.values()) if {"exit_code", "passed", "command"} <= set(each)
+    )
+    tests = next(accounts, {})
     paths = [path for path in as_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
     return Claims(
         task=name,
         author=str(result.get("agent") or ""),
-        tests=_has_passing_tests(metadata),
-        patches=(*_inline_patches(metadata), *_patch_files(there)),
+        tests=tests.get("exit_code") == 0
+        and not (tests.get("problem") or tests.get("incomplete"))
+        and isinstance(tests["command"], str)
+        and bool(tests["command"].strip()),
+        patches=(*filter(_is_patch, inline), *_patch_files(there)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         there=len(there),
         missing=missing,
         inspected="inspection" in metadata,
-        tools=_tools(metadata),
-        rules=_rules(metadata),
+        tools={
+            str(tool.get("name")): (str(tool["version"]), tool["findings"])
+            for tool in tools
+            if tool.get("version") and isinstance(tool.get("findings"), int)
+        },
+        rules={
+            (str(rule.get("rule")), str(rule.get("source"))): len(as_list(rule.get("violations")))
+            for rule in drift
+            if not rule.get("not_checked")
+        },
     )
 
 
@@ -85,20 +106,8 @@ def find_named_folder(text: str) -> Path | None:
     return None
 
 
-def _has_passing_tests(metadata: Mapping[str, Any]) -> bool:
-    """Whether there is an account of tests that are said to pass."""
-    for value in map(as_mapping, metadata.values()):
-        if {"exit_code", "passed", "command"} <= set(value):
-            passes = value["exit_code"] == 0 and not value.get("problem") and not value.get("incomplete")
-            return passes and isinstance(value["command"], str) and bool(value["command"].strip())
-    return False
-
-
-def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
-    for key in PATCHES:
-        text = metadata.get(key)
-        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= MAX_FILE:
-            yield text
+def _is_patch(text: Any) -> TypeGuard[str]:
+    return isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= MAX_FILE
 
 
 def _patch_files(files: list[NamedFile]) -> Iterator[str]:
@@ -112,26 +121,6 @@ def read_file(file: NamedFile) -> bytes:
     """Its content; raises ActionError if it is gone, or if its path is or passes through a link."""
     with ConfinedFolder(file.root) as confined:
         return confined.read(file.name, MAX_FILE)
-
-
-def _tools(metadata: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """The tools that are said to have run: their versions, and how many findings they made."""
-    tools = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("tools")))
-    return {
-        str(tool.get("name")): (str(tool["version"]), tool["findings"])
-        for tool in tools
-        if tool.get("version") and isinstance(tool.get("findings"), int)
-    }
-
-
-def _rules(metadata: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """How often each rule of the repository that was checked is said to be broken."""
-    rules = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("drift")))
-    return {
-        (str(rule.get("rule")), str(rule.get("source"))): len(as_list(rule.get("violations")))
-        for rule in rules
-        if not rule.get("not_checked")
-    }
 
 
 def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:
@@ -153,119 +142,63 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
     return there, tuple(missing)
 
 
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """``value`` if it is a mapping, else an empty one: agents put anything into a result."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """``value`` as a list, empty if it is none."""
-    return list(value) if isinstance(value, list | tuple) else []
-
-
 def as_texts(value: Any) -> list[str]:
     """The texts in a list, empty if it is none."""
     return [text for text in as_list(value) if isinstance(text, str)]
 
 
 NOTHING = Checked()
+SECONDS = 60.0  # How long a command of a review may run
 
 
-class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """What checking claims again showed, by task.
+class Rerun(msgspec.Struct, kw_only=True):
+    """What checking claims again shows, by task; commands run for at most ``timeout`` seconds each.
 
     ``faults`` refute one, ``unrun`` say why one was not run, ``confirmed`` what bears one out; ``checked``
-    counts that.
+    counts that, ``runs`` says what was run.
     """
 
-    faults: tuple[tuple[str, str], ...] = ()
-    unrun: tuple[tuple[str, str], ...] = ()
-    confirmed: tuple[tuple[str, str], ...] = ()
-    runs: tuple[dict[str, Any], ...] = ()
+    timeout: float = SECONDS
+    faults: list[tuple[str, str]] = []
+    unrun: list[tuple[str, str]] = []
+    confirmed: list[tuple[str, str]] = []
+    runs: list[dict[str, Any]] = []
     checked: Checked = NOTHING
-
-    def plus(self, other: "Rerun") -> "Rerun":
-        """Both in one."""
-        names = [name for name in self.__struct_fields__ if name != "checked"]
-        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Rerun(**sums, checked=self.checked.plus(other.checked))
-
-
-class ReviewRecord:
-    """Runs commands for the claims of tasks, each for at most ``timeout`` seconds, recording the results."""
-
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
-        self._faults: list[tuple[str, str]] = []
-        self._unrun: list[tuple[str, str]] = []
-        self._confirmed: list[tuple[str, str]] = []
-        self._runs: list[dict[str, Any]] = []
-        self._checked = NOTHING
 
     def refute(self, task: str, why: str) -> None:
         """Note that a claim of ``task`` does not hold."""
-        self._faults.append((task, why))
+        self.faults.append((task, why))
 
     def skip(self, task: str, why: str) -> None:
         """Note that a claim of ``task`` was not run, or that its run shows nothing."""
-        self._unrun.append((task, clean(why)))
+        self.unrun.append((task, clean(why)))
 
     def confirm(self, task: str, what: str, checked: Checked = NOTHING) -> None:
         """Note what bears out a claim of ``task``, which is ``checked`` by that."""
-        self._confirmed.append((task, clean(what)))
+        self.confirmed.append((task, clean(what)))
         self.count(checked)
 
     def count(self, checked: Checked) -> None:
         """Count what was checked."""
-        self._checked = self._checked.plus(checked)
-
-    @property
-    def skipped(self) -> int:
-        """How many claims were not run so far."""
-        return len(self._unrun)
-
-    @property
-    def refuted(self) -> int:
-        """How many claims were refuted so far."""
-        return len(self._faults)
+        self.checked = self.checked.plus(checked)
 
     def add_run(self, task: str, command: str, **how: Any) -> None:
         """Note that something was run for ``task``."""
-        self._runs.append({"task": task, "command": command, **how})
+        self.runs.append({"task": task, "command": command, **how})
 
     async def execute(
-        self,
-        task: str,
-        argv: Sequence[str],
-        cwd: Path,
-        *,
-        seconds: float = 60.0,
-        readable: Sequence[Path] = (),
-        writable: Sequence[Path] = (),
-        env: Mapping[str, str] | None = None,
+        self, task: str, argv: Sequence[str], cwd: Path, readable: Sequence[Path] = ()
     ) -> CommandResult | None:
         """The result of the command in the jail; None, which is noted, if it cannot be run at all."""
         line = shlex.join([Path(argv[0]).name, *argv[1:]])[:300]
-        limit = min(self.timeout, seconds)
+        limit = min(self.timeout, SECONDS)
         try:
-            result = await run_command(
-                argv, cwd=cwd, timeout=limit, writable=[cwd, *writable], readable=readable, env=env
-            )
+            result = await run_command(argv, cwd=cwd, timeout=limit, writable=[cwd], readable=readable)
         except ActionError as error:
             self.skip(task, f"{line}: {error}")
             return None
         self.add_run(task, line, exit_code=result.exit_code, seconds=round(result.seconds, 3))
         return result
-
-    def result(self) -> Rerun:
-        """Everything that was noted."""
-        return Rerun(
-            faults=tuple(self._faults),
-            unrun=tuple(self._unrun),
-            confirmed=tuple(self._confirmed),
-            runs=tuple(self._runs),
-            checked=self._checked,
-        )
 
 
 def last_line(result: CommandResult) -> str:
@@ -273,3 +206,116 @@ def last_line(result: CommandResult) -> str:
     lines = [line.strip() for line in result.output.splitlines() if line.strip()]
     placed = [line for line in lines if PLACE.match(line)]
     return clean((placed or lines or ["without a word"])[-1])
+
+
+TESTER = "engineer"
+TRY, RUN = "try_patch", "run_tests"  # The actions of the engineer that run tests; neither asks a model
+
+
+class Tested(NamedTuple):
+    """A run of tests, and with a patch the run without it."""
+
+    after: TestRun
+    before: TestRun | None = None
+
+
+Tester = Callable[[Path, str], Awaitable[Tested]]
+"""Runs the tests of a repository with a patch (empty: as it is); raises ActionError if that cannot be."""
+
+
+def tester_of(context: AgentContext) -> Tester:
+    """A tester that gives the current task's subtasks to the engineer."""
+
+    async def run(repo: Path, patch: str) -> Tested:
+        engineer = (await context.directory.read()).get(TESTER)
+        if engineer is None or not {TRY, RUN} <= set(engineer.actions):
+            raise ActionError(f"{TESTER} is not at work, which runs tests", "Start it")
+        if not patch.isascii() and patch != patch.encode("utf-8", "replace").decode("utf-8"):
+            raise ActionError("The patch is not UTF-8, so no task can carry it")
+        action, params = (TRY, {"repo": str(repo), "patch": patch}) if patch else (RUN, {"repo": str(repo)})
+        text = f"Run the tests of {repo} again{' with the patch under review' if patch else ''}"
+        result = await context.delegation.run(TESTER, text, action, params)
+        if result.status is not TaskStatus.COMPLETED:
+            raise ActionError(result.error_message or f"the run ended as {result.status}")
+        return Tested(
+            _read(result.metadata, "tests"), _read(result.metadata, "tests_before") if patch else None
+        )
+
+    return run
+
+
+def _read(metadata: Mapping[str, Any], key: str) -> TestRun:
+    try:
+        return TestRun.from_dict(metadata[key])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ActionError(f"the account of the tests cannot be read: {error}") from None
+
+
+def judge_tests(record: Rerun, claims: Sequence[Claims], tested: Tested) -> None:
+    """Note what a run of tests shows about the ``claims`` that tests pass, and about their patches."""
+    after, before = tested
+    counts = format_counts(after)
+    if after.flaky:
+        counts += f" ({after.flaky[0]} failed once and then passed)"
+    if before is not None:
+        counts = f"without the patch {format_counts(before)}; with it {counts}"
+    known = {each.test for each in before.failures} if before else set()
+    new = [each.test for each in after.failures if each.test not in known]
+    for claim in claims:
+        how = "its patch was tried on a copy" if claim.patches else "its tests were run again"
+        if not after.command:
+            note = record.skip if claim.tests else record.confirm
+            note(claim.task, f"{how}; there are no tests to run")
+        elif after.passed < 0 or ((after.incomplete or after.problem) and not after.failures):
+            record.skip(claim.task, f"{how}, which says nothing: {after.problem or counts}")
+        elif (after.exit_code and claim.tests) or (claim.patches and new):
+            worst = next(iter(new), "") or next((each.test for each in after.failures), "")
+            record.refute(claim.task, f"{how}: {counts}{f' ({worst} fails)' if worst else ''}")
+        elif after.incomplete:
+            record.skip(claim.task, f"{how}: {counts}, and not to the end: {after.problem}")
+        else:
+            record.confirm(claim.task, f"{how}: {counts}", Checked(tests=1))
+
+
+def format_counts(tests: TestRun) -> str:
+    """``3 passed, 1 failed``, or the exit code if nothing was counted."""
+    return tests.counts or (f"exit code {tests.exit_code}" if tests.command else "no tests")
+
+
+# --- runs on record ---------------------------------------------------------------------------------
+
+RUNS = "run the tests"  # What the note of a test run in a task's journal begins with
+
+
+def find_recorded_runs(results: Mapping[str, Any]) -> dict[str, str]:
+    """What bears out the passing tests among ``results``, by task, a sentence each.
+
+    A run counts if its tests were counted, its output is still there, and the journal of the task, which its
+    requester read in the trail, has the note of the run.
+    """
+    found = {}
+    for name, result in results.items():
+        tests = _counted_run(as_mapping(result))
+        notes = map(as_mapping, as_list(as_mapping(result).get("journal")))
+        if tests is not None and any(str(note.get("what", "")).startswith(RUNS) for note in notes):
+            shown = f"{tests.counts or 'no tests'}, exit code {tests.exit_code}"
+            found[name] = f"checked against the record of the run: {shown}"
+    return found
+
+
+def _counted_run(result: Mapping[str, Any]) -> TestRun | None:
+    """The run of tests in a result, if they were counted and their output is there."""
+    for value in as_mapping(result.get("metadata")).values():
+        if not isinstance(value, Mapping) or not {"exit_code", "passed", "counted_by"} <= set(value):
+            continue
+        try:
+            tests = msgspec.convert(value, TestRun)
+        except (msgspec.ValidationError, ValueError):
+            return None
+        if tests.incomplete:
+            return None
+        runs = [run for run in (tests.suites or (tests,)) if not run.problem]
+        counted = all(run.counted_by for run in runs)
+        there = all(Path(run.log_path).is_file() for run in runs if run.log_path)
+        return tests if runs and counted and there else None
+    return None

@@ -1,7 +1,7 @@
 """Rules about code other than imports as prose states them, and the sentences that only sound like rules."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from services.critic.code_rules import (
@@ -127,27 +127,22 @@ def parse_code_rule(text: str, source: str, stated: str, names: ModuleNames) -> 
     scope = SCOPE.search(words)
     if scope is None:
         return None
-    place = _scope(scope, names)
-    return None if place is None else _match(words[: scope.start()], common | place, names)
+    # Where it holds, or does not
+    inside = scope["how"].lower() in ("in", "inside", "within")
+    where = scope["where"].strip()
+    of_tests = not inside and where.strip("`/ ").lower() in ("tests", "test")
+    place: dict[str, Any] = {}
+    if not EVERYWHERE.fullmatch(where.lower()) and not of_tests:
+        found = names.look_up(where)
+        if found is None or not found.internal:
+            return None  # the words name no module
+        place = {"within" if inside else "outside": found.internal}
+    return _match(words[: scope.start()], common | place, names)
 
 
 def _match(words: str, common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
     found = (build(match, common, names) for form, build in FORMS if (match := form.fullmatch(words)))
     return next(filter(None, found), None)
-
-
-def _scope(scope: re.Match[str], names: ModuleNames) -> dict[str, Any] | None:
-    """Where a rule holds, or does not; None for words that name no module."""
-    inside = scope["how"].lower() in ("in", "inside", "within")
-    where = scope["where"].strip()
-    if EVERYWHERE.fullmatch(where.lower()) or (
-        not inside and where.strip("`/ ").lower() in ("tests", "test")
-    ):
-        return {}
-    found = names.look_up(where)
-    if found is None or not found.internal:
-        return None
-    return {"within" if inside else "outside": found.internal}
 
 
 def sounds_like_a_rule(text: str) -> bool:
@@ -166,99 +161,40 @@ def sounds_like_a_rule(text: str) -> bool:
 
 
 Build = Callable[[re.Match[str], dict[str, Any], ModuleNames], CodeRule | None]
-FORMS: list[tuple[re.Pattern[str], Build]] = []
-
-
-def _form(pattern: str) -> Callable[[Build], Build]:
-    def add(build: Build) -> Build:
-        FORMS.append((re.compile(pattern, re.IGNORECASE), build))
-        return build
-
-    return add
-
 
 FILES = r"(?:source |code |python )?(?:files?|modules?)"
 FUNCTIONS = r"(?:functions?|methods?)(?: (?:and|or) (?:functions?|methods?))?"
 LIMIT = r"(?P<n>\d[\d,]*)\s*(?:lines?|loc)(?: of code)?(?: long| each| in length)?"
+CALL = (
+    r"(?:`(?P<name>[\w.$]+)(?:\(\s*\)|!)?`|(?P<bare>print|eval|exec|console\.log|alert|println"
+    r"|unwrap)(?:\(\)|!)?)"
+)
 
 
-def _limit(match: re.Match[str]) -> int:
-    return int(match["n"].replace(",", ""))
-
-
-def _lengths(things: str, build: Build) -> None:
+def _lengths(things: str) -> Iterator[str]:
+    """The ways to say how long ``things`` may be."""
     every = rf"(?:(?:all|every|each|a|the|our) )?{things}"
-    _form(rf"no {things} (?:{LONG}) {LIMIT}")(build)
-    _form(
-        rf"{every} (?:must|may|should|shall|can)? ?(?:not|never) (?:{LONG}|(?:be|have) (?:{LONG})) {LIMIT}"
-    )(build)
-    _form(rf"{every} (?:never|don['’]t|do not|does not) (?:exceed|have more than|grow over|go over) {LIMIT}")(
-        build
-    )
-    _form(
+    yield rf"no {things} (?:{LONG}) {LIMIT}"
+    yield rf"{every} (?:must|may|should|shall|can)? ?(?:not|never) (?:{LONG}|(?:be|have) (?:{LONG})) {LIMIT}"
+    yield rf"{every} (?:never|don['’]t|do not|does not) (?:exceed|have more than|grow over|go over) {LIMIT}"
+    yield (
         rf"{every} (?:(?:must|may|should|shall|can) )?(?:have|has|be|are|is|stay|stays|kept|be kept"
         rf"|remain)?\s*"
         rf"(?:{SHORT}) {LIMIT}"
-    )(build)
-    _form(rf"keep {every} (?:(?:small|short)[,:]? )?(?:{SHORT}) {LIMIT}")(build)
-    _form(rf"(?:{SHORT}) {LIMIT} (?:per|a|in a|in each|for each|for a) {things}")(build)
-    _form(rf"{LIMIT} (?:per|a) {things}(?: at most| max(?:imum)?)?")(build)
-    _form(
+    )
+    yield rf"keep {every} (?:(?:small|short)[,:]? )?(?:{SHORT}) {LIMIT}"
+    yield rf"(?:{SHORT}) {LIMIT} (?:per|a|in a|in each|for each|for a) {things}"
+    yield rf"{LIMIT} (?:per|a) {things}(?: at most| max(?:imum)?)?"
+    yield (
         rf"(?:the )?max(?:imum|\.)? (?:length of (?:a |all )?{things}|{things} (?:length|size))(?: is"
         rf"|:)? {LIMIT}"
-    )(build)
+    )
 
 
-_lengths(FILES, lambda match, common, names: FileLength(**common, limit=_limit(match)))
-_lengths(FUNCTIONS, lambda match, common, names: FunctionLength(**common, limit=_limit(match)))
+def _limit(kind: type[FileLength | FunctionLength | LineLength]) -> Build:
+    return lambda match, common, names: kind(**common, limit=int(match["n"].replace(",", "")))
 
 
-@_form(
-    rf"(?:no lines? (?:{LONG})|(?:all |keep )?lines? (?:(?:must|should|may) )?(?:are |be |have |is |stay "
-    rf"|kept )?(?:{SHORT})"
-    rf"|(?:the )?(?:maximum )?line[- ]length(?: is| of|:)?(?: {SHORT})?"
-    r"|max(?:imum)? line[- ]length(?: is|:)?)"
-    r" (?P<n>\d+)(?: (?:characters?|columns?|chars?))?(?: long| wide)?"
-)
-def _line_length(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
-    return LineLength(**common, limit=_limit(match))
-
-
-@_form(
-    rf"(?:{BAN} )+(?:{USING} )?(?:relative imports?)|(?:all |use )?absolute imports? only"
-    rf"|(?:always )?(?:use )?absolute imports?"
-    r"|(?:all )?imports? (?:must be|are|should be) absolute|(?:use )?only absolute imports?"
-    r"(?:, never relative(?: ones)?)?"
-)
-def _relative(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
-    return Imports(**common, kind="relative")
-
-
-@_form(
-    rf"(?:{BAN} )+(?:{USING} )*(?:wildcard|star|glob) imports?|(?:{BAN} )+(?:{USING} )*`?from \S+ import \*`?"
-)
-def _wildcard(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
-    return Imports(**common, kind="wildcard")
-
-
-@_form(
-    rf"(?:{BAN}|there (?:are|is|must be) no) (?:{USING} )*(?:circular|cyclic) (?:imports?|dependenc(?:y|ies))"
-    rf"|(?:{BAN}|there are no) (?:{USING} )*(?:import|dependency) (?:cycles?|circles?|loops?)"
-    r"|(?:imports|modules|packages|dependencies) (?:must |may |should )?(?:not|never|do not"
-    r"|don['’]t) (?:form|have|be in) (?:a )?(?:cycles?|circles?|circular)"
-    r"(?: at run ?time)?"
-)
-def _cycles(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
-    return NoCycles(**common)
-
-
-@_form(
-    r"(?:every|each|all) (?P<what>(?:public )?(?:modules?|class(?:es)?|functions?|methods?)"
-    r"(?:(?:, | and |, and | or )(?:public )?(?:modules?|class(?:es)?|functions?|methods?))*)"
-    r" (?:must |should )?(?:has|have|needs?|carr(?:y|ies)|starts? with|begins? with|requires?) (?:a "
-    r"|its own )?(?:docstrings?|doc comments?)"
-    r"|docstrings? (?:are|is) (?:required|mandatory) (?:for|on|in) (?:all|every|each) (?P<more>[\w ,]+)"
-)
 def _docstrings(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
     what = (match["what"] or match["more"]).lower()
     kinds = {"module": "module", "class": "class", "function": "function", "method": "function"}
@@ -266,53 +202,11 @@ def _docstrings(match: re.Match[str], common: dict[str, Any], names: ModuleNames
     return Docstrings(**common, kinds=named) if named else None
 
 
-@_form(
-    r"(?:(?:every|each|all) )?(?:public )?(?:functions?|methods?|code|signatures?)(?: and \w+)? "
-    r"(?:must |should )?(?:be |is |are |has |have |needs? |uses? )(?:fully |complete(?:ly)? )?(?:typed"
-    r"|annotated"
-    r"|type(?:[- ]hint(?:s|ed)?| annotat(?:ions?|ed)))"
-    r"|type (?:hints|annotations)(?: (?:are|is) (?:required|mandatory))?(?: (?:everywhere|for all functions"
-    r"|on every function))?"
-)
-def _typed(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
-    return Typed(**common)
-
-
-@_form(
-    r"(?:all |unit |the )*tests? (?:files? )?(?:must |should |always )?(?:lives?|go(?:es)?|are|is|belongs?|be"
-    r"|stays?|resides?|placed|be placed|sits?)"
-    r" (?:only )?(?:placed |kept )?(?:in|under|beneath|inside"
-    r"|below) (?:the )?`?(?P<folder>[\w./-]+?)/?`?(?: folder| director(?:y|ies))?(?:, .+)?"
-    r"|put (?:all )?tests (?:in|under) `?(?P<other>[\w./-]+?)/?`?"
-)
-def _tests(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
-    return TestsIn(**common, folder=(match["folder"] or match["other"]).strip("/").removeprefix("./"))
-
-
-@_form(
-    rf"(?:{BAN} )+(?:{USING} )*(?P<word>TODO|FIXME|XXX|HACK)s?(?: or (?P<second>TODO|FIXME"
-    rf"|XXX)s?)?(?: comments?)?"
-)
 def _todo(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
     words = "|".join(filter(None, (match["word"].upper(), (match["second"] or "").upper())))
     return NoText(**common, pattern=rf"\b(?:{words})\b", what=f"a {words.replace('|', ' or ')}")
 
 
-CALL = (
-    r"(?:`(?P<name>[\w.$]+)(?:\(\s*\)|!)?`|(?P<bare>print|eval|exec|console\.log|alert|println"
-    r"|unwrap)(?:\(\)|!)?)"
-)
-
-
-@_form(
-    rf"(?:{BAN} )+(?:{USING} )*{CALL}s?(?:[- ](?:statements?|calls?|functions?))?(?: (?:for|to) [\w ]+)?"
-    rf"(?:[,;:]? (?:use|but use|use only) .+)?"
-    rf"|(?:always )?(?:use|log with|log through) .+?,? (?:not|never|instead of"
-    rf"|rather than) (?:{USING} )?`?(?P<late>print|console\.log|println|eval)(?:\(\)|!)?`?"
-    r"(?:[- ](?:statements?|calls?))?"
-    rf"|{CALL.replace('name', 'third').replace('bare', 'fourth')} (?:is|are) (?:forbidden|not allowed"
-    rf"|banned|never (?:used|called))"
-)
 def _no_call(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
     plain = match["bare"] or match["late"] or match["fourth"]
     quoted = match["name"] or match["third"]
@@ -321,33 +215,11 @@ def _no_call(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -
     return NoUse(**common, name=name) if known else None
 
 
-@_form(
-    r"(?:.+?[:,] |[\w ]+? (?:is|are) )?(?:we )?(?:only |always )?(?:use |uses )?"
-    r"`?(?P<use>[\w.+#-]+)`?(?: only| everywhere"
-    r"| as (?:the|our) [\w ]+)?"
-    r"(?:,? (?:and )?(?:never|not|instead of|rather than)|; never) (?:use )?`?(?P<never>[\w.+-]+)`?"
-)
-def _one_not_other(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
-    return _library(match["never"], common) if _is_library(match["never"], names) else None
-
-
-@_form(
-    rf"(?:{BAN} )+(?:use|uses|using|import|imports|depend on|add|adding) (?:the )?`?(?P<lib>[\w.+-]+"
-    rf"|an ORM)`?(?: librar(?:y|ies)| package| module)?"
-    r"(?:[,;:] use .+)?"
-    r"|no `?(?P<second>[A-Z][\w.+-]+|an ORM)`?(?: anywhere| here)?"
-    r"|`?(?P<third>[\w.+-]+)`? (?:is|are) (?:forbidden|banned|not allowed|never used)"
-)
 def _no_library(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
     name = match["lib"] or match["second"] or match["third"]
     if match["second"] and name.lower() not in SAME and f"`{name}`" not in match[0]:
         return None  # "no requests", "no time"
-    return _library(name, common) if _is_library(name, names) else None
-
-
-def _is_library(name: str, names: ModuleNames) -> bool:
-    """Whether a word is the name of a library, or of what one is used for: imports would show it."""
-    return name.lower() in (*SAME, *LIBRARIES) or name in names.external
+    return _library(name, common, names)
 
 
 LIBRARIES = frozenset(
@@ -361,6 +233,105 @@ LIBRARIES = frozenset(
 """Names that prose may use without marking them as code."""
 
 
-def _library(name: str, common: dict[str, Any]) -> CodeRule:
+def _library(name: str, common: dict[str, Any], names: ModuleNames) -> CodeRule | None:
+    """The rule against a library, or what one is used for, whose name is known: imports would show it."""
     low = name.lower()
+    if low not in (*SAME, *LIBRARIES) and name not in names.external:
+        return None
     return NoLibrary(**common, pattern=SAME.get(low) or rf"^(?:[\w.@/-]+/)?{re.escape(low)}(?:[./]|$)")
+
+
+ROWS: tuple[tuple[str, Build], ...] = (
+    *((form, _limit(FileLength)) for form in _lengths(FILES)),
+    *((form, _limit(FunctionLength)) for form in _lengths(FUNCTIONS)),
+    (
+        rf"(?:no lines? (?:{LONG})|(?:all |keep )?lines? (?:(?:must|should|may) )?(?:are |be |have |is |stay "
+        rf"|kept )?(?:{SHORT})"
+        rf"|(?:the )?(?:maximum )?line[- ]length(?: is| of|:)?(?: {SHORT})?"
+        r"|max(?:imum)? line[- ]length(?: is|:)?)"
+        r" (?P<n>\d+)(?: (?:characters?|columns?|chars?))?(?: long| wide)?",
+        _limit(LineLength),
+    ),
+    (
+        rf"(?:{BAN} )+(?:{USING} )?(?:relative imports?)|(?:all |use )?absolute imports? only"
+        rf"|(?:always )?(?:use )?absolute imports?"
+        r"|(?:all )?imports? (?:must be|are|should be) absolute|(?:use )?only absolute imports?"
+        r"(?:, never relative(?: ones)?)?",
+        lambda match, common, names: Imports(**common, kind="relative"),
+    ),
+    (
+        rf"(?:{BAN} )+(?:{USING} )*(?:wildcard|star|glob) imports?"
+        rf"|(?:{BAN} )+(?:{USING} )*`?from \S+ import \*`?",
+        lambda match, common, names: Imports(**common, kind="wildcard"),
+    ),
+    (
+        rf"(?:{BAN}|there (?:are|is|must be) no) (?:{USING} )*(?:circular|cyclic)"
+        r" (?:imports?|dependenc(?:y|ies))"
+        rf"|(?:{BAN}|there are no) (?:{USING} )*(?:import|dependency) (?:cycles?|circles?|loops?)"
+        r"|(?:imports|modules|packages|dependencies) (?:must |may |should )?(?:not|never|do not"
+        r"|don['’]t) (?:form|have|be in) (?:a )?(?:cycles?|circles?|circular)"
+        r"(?: at run ?time)?",
+        lambda match, common, names: NoCycles(**common),
+    ),
+    (
+        r"(?:every|each|all) (?P<what>(?:public )?(?:modules?|class(?:es)?|functions?|methods?)"
+        r"(?:(?:, | and |, and | or )(?:public )?(?:modules?|class(?:es)?|functions?|methods?))*)"
+        r" (?:must |should )?(?:has|have|needs?|carr(?:y|ies)|starts? with|begins? with|requires?) (?:a "
+        r"|its own )?(?:docstrings?|doc comments?)"
+        r"|docstrings? (?:are|is) (?:required|mandatory) (?:for|on|in) (?:all|every|each) (?P<more>[\w ,]+)",
+        _docstrings,
+    ),
+    (
+        r"(?:(?:every|each|all) )?(?:public )?(?:functions?|methods?|code|signatures?)(?: and \w+)? "
+        r"(?:must |should )?(?:be |is |are |has |have |needs? |uses? )(?:fully |complete(?:ly)? )?(?:typed"
+        r"|annotated"
+        r"|type(?:[- ]hint(?:s|ed)?| annotat(?:ions?|ed)))"
+        r"|type (?:hints|annotations)(?: (?:are|is) (?:required|mandatory))?"
+        r"(?: (?:everywhere|for all functions"
+        r"|on every function))?",
+        lambda match, common, names: Typed(**common),
+    ),
+    (
+        r"(?:all |unit |the )*tests? (?:files? )?(?:must |should |always )?"
+        r"(?:lives?|go(?:es)?|are|is|belongs?|be"
+        r"|stays?|resides?|placed|be placed|sits?)"
+        r" (?:only )?(?:placed |kept )?(?:in|under|beneath|inside"
+        r"|below) (?:the )?`?(?P<folder>[\w./-]+?)/?`?(?: folder| director(?:y|ies))?(?:, .+)?"
+        r"|put (?:all )?tests (?:in|under) `?(?P<other>[\w./-]+?)/?`?",
+        lambda match, common, names: TestsIn(
+            **common, folder=(match["folder"] or match["other"]).strip("/").removeprefix("./")
+        ),
+    ),
+    (
+        rf"(?:{BAN} )+(?:{USING} )*(?P<word>TODO|FIXME|XXX|HACK)s?(?: or (?P<second>TODO|FIXME"
+        rf"|XXX)s?)?(?: comments?)?",
+        _todo,
+    ),
+    (
+        rf"(?:{BAN} )+(?:{USING} )*{CALL}s?(?:[- ](?:statements?|calls?|functions?))?(?: (?:for|to) [\w ]+)?"
+        rf"(?:[,;:]? (?:use|but use|use only) .+)?"
+        rf"|(?:always )?(?:use|log with|log through) .+?,? (?:not|never|instead of"
+        rf"|rather than) (?:{USING} )?`?(?P<late>print|console\.log|println|eval)(?:\(\)|!)?`?"
+        r"(?:[- ](?:statements?|calls?))?"
+        rf"|{CALL.replace('name', 'third').replace('bare', 'fourth')} (?:is|are) (?:forbidden|not allowed"
+        rf"|banned|never (?:used|called))",
+        _no_call,
+    ),
+    (
+        r"(?:.+?[:,] |[\w ]+? (?:is|are) )?(?:we )?(?:only |always )?(?:use |uses )?"
+        r"`?(?P<use>[\w.+#-]+)`?(?: only| everywhere"
+        r"| as (?:the|our) [\w ]+)?"
+        r"(?:,? (?:and )?(?:never|not|instead of|rather than)|; never) (?:use )?`?(?P<never>[\w.+-]+)`?",
+        lambda match, common, names: _library(match["never"], common, names),
+    ),
+    (
+        rf"(?:{BAN} )+(?:use|uses|using|import|imports|depend on|add|adding) (?:the )?`?(?P<lib>[\w.+-]+"
+        rf"|an ORM)`?(?: librar(?:y|ies)| package| module)?"
+        r"(?:[,;:] use .+)?"
+        r"|no `?(?P<second>[A-Z][\w.+-]+|an ORM)`?(?: anywhere| here)?"
+        r"|`?(?P<third>[\w.+-]+)`? (?:is|are) (?:forbidden|banned|not allowed|never used)",
+        _no_library,
+    ),
+)
+"""The forms that such a rule takes, the more specific ones first, and the rule that each states."""
+FORMS = [(re.compile(form, re.IGNORECASE), build) for form, build in ROWS]

@@ -1,6 +1,7 @@
 """Rules about code other than imports that reading it can check: lengths, calls, docstrings, tests."""
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -8,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from services.critic.imports import Graph, module_name
-from services.critic.rules import is_within
+from services.critic.file_tools import KINDS
+from services.critic.imports import Graph, is_within, module_name
 from shared.source import is_test, parse_module
 
 Place = tuple[str, int, str]  # Where a rule is broken: file, line, and how
@@ -19,10 +20,7 @@ TEST_NAME = re.compile(
     r"test_.+\.py|.+_test\.(?:py|exs?|rb|dart|cc|cpp)|.+\.(?:test|spec)\.[cm]?[jt]sx?|.+_spec\.rb"
 )
 """Names of test files; those of Go stand beside the code because the language wants it."""
-CODE = tuple(
-    ".py .pyi .js .mjs .cjs .jsx .ts .mts .cts .tsx .go .rs .java .kt .scala .c .h .cc .cpp .cxx .hpp .hh .cs"
-    " .rb .php .swift .lua .pl .pm .ex .exs .dart .sh .bash".split()
-)
+CODE = tuple(suffix for kind in KINDS.values() for suffix in kind.suffixes)  # Of files that are code
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,11 +228,8 @@ class TestsIn(CodeRule, frozen=True, kw_only=True):
 def read_file(path: str, text: str) -> SourceFile:
     """A file of code; its syntax tree if it is Python that can be parsed."""
     tree = None
-    if path.endswith(".py"):
-        try:
-            tree = parse_module(text)
-        except ValueError:
-            tree = None
+    with contextlib.suppress(ValueError):
+        tree = parse_module(text) if path.endswith(".py") else None
     return SourceFile(path=path, text=text, tree=tree)
 
 

@@ -1,16 +1,21 @@
-"""Contracts about imports that a repository keeps for a checker: import-linter's and depguard's."""
+"""Contracts about imports that a repository keeps for a checker, read here, or checked by it where it is."""
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from services.critic.claims import as_list, as_mapping
-from services.critic.findings import clean
-from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern
+import msgspec
+
+from services.critic.findings import KNOWN, clean, make_finding
+from services.critic.imports import AnyRule, Forbidden, Layers, Protected, compile_pattern
+from services.critic.project_tools import Prepared, Workshop
 from shared.contracts.checkup import DriftRule
+from shared.errors import ActionError
+from shared.projects.environments import Environment
 from shared.projects.reading import ProjectFiles
-from shared.source import Tree, parse_ini, parse_yaml, read_text
+from shared.projects.reading.project_files import get_table
+from shared.source import as_list, as_mapping
 
 TABLE = ("tool", "importlinter")
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
@@ -19,91 +24,60 @@ SUFFIX = " (a contract of import-linter)"
 GOLANGCI = (".golangci.yml", ".golangci.yaml")
 
 
-SETTINGS = (
-    ("mypy.ini", r"", "mypy"),
-    (".mypy.ini", r"", "mypy"),
-    ("pyproject.toml", r"^\[tool\.mypy\]", "mypy"),
-    ("setup.cfg", r"^\[mypy\]", "mypy"),
-    ("pyrightconfig.json", r"", "pyright"),
-    ("pyproject.toml", r"^\[tool\.pyright\]", "pyright"),
-    (".pylintrc", r"", "pylint"),
-    ("pyproject.toml", r"^\[tool\.pylint", "pylint"),
-    (".flake8", r"", "flake8"),
-    ("setup.cfg", r"^\[flake8\]", "flake8"),
-    ("tox.ini", r"^\[flake8\]", "flake8"),
-    ("pyproject.toml", r"^\[tool\.black\]", "black"),
-    ("pyproject.toml", r"^\[tool\.isort\]", "isort"),
-    ("pyproject.toml", r"^\[tool\.tach\]", "tach"),
-    ("tach.toml", r"", "tach"),
-    (".dependency-cruiser.js", r"", "dependency-cruiser"),
-    (".dependency-cruiser.cjs", r"", "dependency-cruiser"),
-    (".dependency-cruiser.json", r"", "dependency-cruiser"),
-    (".golangci.yml", r"", "golangci-lint"),
-    (".golangci.yaml", r"", "golangci-lint"),
-    ("rustfmt.toml", r"", "rustfmt"),
-    ("deny.toml", r"", "cargo-deny"),
-    (".editorconfig", r"", "editorconfig"),
-    (".prettierrc", r"", "prettier"),
-    (".prettierrc.json", r"", "prettier"),
-    (".rubocop.yml", r"", "rubocop"),
-    (".pre-commit-config.yaml", r"", "pre-commit"),
-    ("checkstyle.xml", r"", "checkstyle"),
-    (".clang-tidy", r"", "clang-tidy"),
-    (".clang-format", r"", "clang-format"),
-)
-"""Settings of checkers that are not run here: the file, what it has to hold, and whose they are."""
-SETTING_FILES = tuple(dict.fromkeys(path for path, _, _ in SETTINGS))
+SETTING_FILES = tuple(dict.fromkeys(path for path, _, _ in KNOWN.settings))
 
 
-def list_settings(tree: Tree) -> list[DriftRule]:
+def list_settings(files: ProjectFiles) -> list[DriftRule]:
     """The settings of checkers that are not run here: rules that the project states, and nobody checked."""
     found: dict[str, DriftRule] = {}
-    for path, form, name in SETTINGS:
-        if name in found or path not in tree.files:
-            continue
-        text = read_text(tree.root, path)
-        match = re.search(form, text, re.MULTILINE)
-        if match:
-            source = f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
-            why = f"{name} is not run here"
-            found[name] = DriftRule(rule=f"The settings of {name}", source=source, not_checked=why)
+    for path, form, name in KNOWN.settings:
+        if name not in found and files.has(path) and (line := files.find_line(path, form)):
+            stated, why = f"The settings of {name}", f"{name} is not run here"
+            found[name] = DriftRule(rule=stated, source=f"{path}:{line}", not_checked=why)
     return list(found.values())
 
 
-def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
-    """The contracts of the kinds layers, forbidden, independence and protected, and what depguard denies."""
-    rules: list[AnyRule] = list(_depguard(tree))
-    for path in (path for path in CONTRACT_FILES if path in tree.files):
-        text = read_text(tree.root, path)
-        settings = _read_settings(tree, path)
+class Contract(NamedTuple):
+    """A contract of import-linter as it is written; ``typing``: imports for a type checker alone count."""
+
+    settings: Mapping[str, Any]
+    source: str
+    typing: bool
+
+    @property
+    def name(self) -> str:
+        """What it is called, else its kind."""
+        return str(self.settings.get("name") or self.settings.get("type") or "")
+
+
+def list_contracts(files: ProjectFiles) -> Iterator[Contract]:
+    """The contracts of import-linter."""
+    for path in CONTRACT_FILES:
+        settings = files.table(path, *(TABLE if path.endswith(".toml") else ("importlinter",)))
+        contracts = as_list(settings.get("contracts"))
+        if not path.endswith(".toml"):
+            sections = files.sections(path).items()
+            contracts = [values for name, values in sections if name.startswith("importlinter:contract:")]
         typing = str(settings.get("exclude_type_checking_imports", False)).lower() != "true"
-        for contract in map(as_mapping, as_list(settings.get("contracts"))):
-            rules += _read_contract(contract, _contract_place(path, text, contract), typing, known)
-    return rules
+        for contract in map(as_mapping, contracts):
+            yield Contract(
+                contract, f"{path}:{_find_row(files, path, str(contract.get('name', '')))}", typing
+            )
 
 
-def _read_settings(tree: Tree, path: str) -> dict[str, Any]:
-    if path.endswith(".toml"):
-        return ProjectFiles(tree.root).table(path, *TABLE)
-    # The settings of an INI file, as a TOML file would hold them
-    text = read_text(tree.root, path)
-    try:
-        sections = parse_ini(text)
-    except ValueError:
-        return {}
-    found = [values for name, values in sections.items() if name.startswith("importlinter:contract:")]
-    return {**sections.get("importlinter", {}), "contracts": found}
+def _find_row(files: ProjectFiles, path: str, name: str) -> int:
+    """The first line that has ``name``; 1 if none has."""
+    return (files.find_line(path, re.escape(name)) if name else 0) or 1
 
 
-def _contract_place(path: str, text: str, contract: Mapping[str, Any]) -> str:
-    name = str(contract.get("name", ""))
-    line = next((number for number, row in enumerate(text.splitlines(), start=1) if name and name in row), 1)
-    return f"{path}:{line}"
+def read_contracts(files: ProjectFiles, known: frozenset[str]) -> list[AnyRule]:
+    """The contracts of the kinds layers, forbidden, independence and protected, and what depguard denies."""
+    contracts = (rule for each in list_contracts(files) for rule in _read_contract(each, known))
+    return [*_depguard(files), *contracts]
 
 
-def _read_contract(
-    contract: Mapping[str, Any], source: str, typing: bool, known: frozenset[str]
-) -> list[AnyRule]:
+def _read_contract(found: Contract, known: frozenset[str]) -> list[AnyRule]:
+    contract = found.settings
     kind = contract.get("type")
     ignored = tuple(
         (left.strip(), right.strip())
@@ -111,14 +85,20 @@ def _read_contract(
         if arrow
     )
     common: dict[str, Any] = {
-        "text": clean(f"{contract.get('name') or kind}{SUFFIX}"),
-        "source": source,
-        "typing": typing,
+        "text": clean(f"{found.name}{SUFFIX}"),
+        "source": found.source,
+        "typing": found.typing,
         "ignored": ignored,
     }
 
     def modules(key: str) -> tuple[str, ...]:
-        return _expand(_values(contract, key), known)
+        """The modules named there, also by patterns such as ``services.*``."""
+        names = _values(contract, key)
+        expanded = (
+            sorted(filter(compile_pattern(each).fullmatch, known)) if "*" in each else [each]
+            for each in names
+        )
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(expanded)))
 
     if kind == "layers":
         rows = _values(contract, "layers")
@@ -149,39 +129,97 @@ def _values(contract: Mapping[str, Any], key: str) -> list[str]:
     return [str(row).strip() for row in rows if str(row).strip()] if isinstance(rows, list) else []
 
 
-def _expand(names: list[str], known: frozenset[str]) -> tuple[str, ...]:
-    """The modules that patterns such as ``services.*`` stand for."""
-    found = (
-        sorted(filter(compile_pattern(name).fullmatch, known)) if "*" in name else [name] for name in names
-    )
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
-
-
-def unknown_contracts(tree: Tree) -> Iterator[tuple[str, str]]:
+def unknown_contracts(files: ProjectFiles) -> Iterator[tuple[str, str]]:
     """The contracts of import-linter of other kinds: name and place."""
     known = ("layers", "forbidden", "independence", "protected")
-    for path in (path for path in CONTRACT_FILES if path in tree.files):
-        for contract in map(as_mapping, as_list(_read_settings(tree, path).get("contracts"))):
-            name = clean(str(contract.get("name") or contract.get("type") or ""))
-            if name and contract.get("type") not in known:
-                yield name, _contract_place(path, read_text(tree.root, path), contract)
+    for each in list_contracts(files):
+        if each.name and each.settings.get("type") not in known:
+            yield clean(each.name), each.source
 
 
-def _depguard(tree: Tree) -> Iterator[AnyRule]:
+def _depguard(files: ProjectFiles) -> Iterator[AnyRule]:
     """What golangci-lint's depguard denies everywhere; lists for some files alone are left to itself."""
-    for path in (path for path in GOLANGCI if path in tree.files):
-        text = read_text(tree.root, path)
-        try:
-            settings = as_mapping(parse_yaml(text))
-        except ValueError:
-            continue
-        linters = [as_mapping(settings.get("linters-settings")), as_mapping(settings.get("linters"))]
-        linters.append(as_mapping(linters[1].get("settings")))
-        for each in linters:
-            for rule in as_mapping(as_mapping(each.get("depguard")).get("rules")).values():
-                for denied in map(as_mapping, as_list(as_mapping(rule).get("deny"))):
+    for path in GOLANGCI:
+        settings = files.table(path)
+        for keys in (("linters-settings",), ("linters",), ("linters", "settings")):
+            for rule in map(as_mapping, get_table(settings, *keys, "depguard", "rules").values()):
+                for denied in map(as_mapping, as_list(rule.get("deny"))):
                     name = str(denied.get("pkg", ""))
-                    if name and not as_mapping(rule).get("files"):
-                        place = next((n for n, row in enumerate(text.splitlines(), 1) if name in row), 1)
+                    if name and not rule.get("files"):
+                        source = f"{path}:{_find_row(files, path, name)}"
                         stated = clean(f"{name} is denied by depguard: {denied.get('desc', '')}".rstrip(": "))
-                        yield Protected(text=stated, source=f"{path}:{place}", subjects=(), objects=(name,))
+                        yield Protected(text=stated, source=source, subjects=(), objects=(name,))
+
+
+async def check_contracts(
+    files: ProjectFiles, rules: tuple[DriftRule, ...], workshop: Workshop
+) -> tuple[DriftRule, ...]:
+    """``rules`` with what the project's own checkers say, where they are installed; else as they are."""
+    config = files.first(*CRUISER_FILES)
+    if not config and not any("importlinter" in files.text(path) for path in CONTRACT_FILES):
+        return rules
+    checked = rules
+    try:
+        async with workshop() as prepared:
+            for environment in prepared.environments:
+                if environment.folder in ("", ".") and not environment.preparation.problem:
+                    checked = await _apply(config, checked, prepared, environment)
+    except ActionError:
+        return rules  # the contracts were read without their checker
+    return checked
+
+
+async def _apply(
+    config: str, rules: tuple[DriftRule, ...], prepared: Prepared, environment: Environment
+) -> tuple[DriftRule, ...]:
+    programs = (folder / "lint-imports" for folder in environment.path)
+    linter = next((program for program in programs if program.exists()), None)
+    if environment.ecosystem == "python" and linter:
+        result = await prepared.run([str(linter), "--no-cache", "--no-logo"], environment)
+        return tuple(apply_import_linter(rules, result.output))
+    cruiser = prepared.root / "node_modules/.bin/depcruise"
+    if environment.ecosystem == "javascript" and config and cruiser.exists():
+        folders = [name for name in ("src", "lib", "app") if (prepared.root / name).is_dir()] or ["."]
+        words = [str(cruiser), "--config", config, "--output-type", "json", *folders]
+        return tuple(apply_cruiser(rules, (await prepared.run(words, environment)).output, config))
+    return rules
+
+
+def apply_import_linter(rules: Sequence[DriftRule], output: str) -> Iterator[DriftRule]:
+    """The rules with its verdicts: it sees indirect imports too, and contracts of a project's own kind."""
+    for rule in rules:
+        name = re.escape(rule.rule.removesuffix(SUFFIX))
+        verdict = re.search(rf"^{name} (KEPT|BROKEN)", output, re.MULTILINE)
+        if verdict is None:
+            yield rule
+        elif verdict[1] == "KEPT":
+            yield msgspec.structs.replace(rule, violations=(), not_checked="")
+        else:
+            # What import-linter says of a contract that is broken in no direct import
+            said = re.search(rf"^{name}\n-+\n(.*?)(?:\n\n\n|\Z)", output, re.MULTILINE | re.DOTALL)
+            words = f"import-linter: {' '.join(said[1].split()) if said else 'it is broken'}"
+            file, _, line = rule.source.rpartition(":")
+            broken = make_finding("drift", rule.source, "medium", file, int(line), words)
+            yield msgspec.structs.replace(rule, violations=rule.violations or (broken,), not_checked="")
+
+
+def apply_cruiser(rules: Sequence[DriftRule], output: str, config: str) -> Iterator[DriftRule]:
+    """The rules with dependency-cruiser's in place of the remark that its settings were not looked at."""
+    try:
+        summary = as_mapping(as_mapping(msgspec.json.decode(output.encode())).get("summary"))
+    except msgspec.MsgspecError:
+        yield from rules
+        return
+    yield from (rule for rule in rules if rule.source.partition(":")[0] != config)
+    broken = [as_mapping(each) for each in as_list(summary.get("violations"))]
+    for rule in as_list(as_mapping(summary.get("ruleSetUsed")).get("forbidden")):
+        name = str(as_mapping(rule).get("name", "unnamed"))
+        places = [each for each in broken if as_mapping(each.get("rule")).get("name") == name]
+        found = [
+            make_finding(
+                "drift", name, "medium", str(each["from"]), 0, f"{each['from']} imports {each['to']}"
+            )
+            for each in places[:50]
+        ]
+        stated = clean(f"{name} (a rule of dependency-cruiser)")
+        yield DriftRule(rule=stated, source=f"{config}:1", violations=tuple(found))

@@ -3,13 +3,13 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from services.critic.code_phrases import parse_code_rule, sounds_like_a_rule
-from services.critic.code_rules import CODE, CodeRule, SourceFile, read_file
+from services.critic.code_rules import CODE, CodeRule, read_file
 from services.critic.contracts import (
     CONTRACT_FILES,
     SETTING_FILES,
@@ -18,22 +18,25 @@ from services.critic.contracts import (
     unknown_contracts,
 )
 from services.critic.document import (
+    ABOUT_IMPORTS,
     ABOUT_RULES,
+    BINDING,
     DOCUMENT,
     GENERAL,
     ModuleNames,
     Passage,
-    declared_packages,
+    Sentence,
     parse_document,
+    parse_table,
 )
 from services.critic.findings import clean, make_finding
-from services.critic.imports import Graph, Import, read_imports
-from services.critic.phrases import ABOUT_IMPORTS, BINDING, Sentence, parse_table
-from services.critic.rules import AnyRule, is_broken_by
+from services.critic.imports import AnyRule, Graph, is_broken_by, read_imports
 from shared.agent.context import AgentContext
 from shared.contracts.checkup import DriftRule, Finding
 from shared.llm.protocol import Message
-from shared.source import Tree, is_vendored, read_text
+from shared.projects.reading import ProjectFiles
+from shared.projects.reading.manifests import declared_packages
+from shared.source import MAX_CHECKED, Tree, is_vendored, read_text
 from shared.text.display import count, fence, format_list
 
 NO_RULES = "No rule to check: no document about the code and no contract of a checker states one"
@@ -79,12 +82,15 @@ def check_drift(tree: Tree, more: Sequence[ReadRule] = ()) -> Drift:
     if not documents and not any(path in tree.files for path in (*CONTRACT_FILES, *SETTING_FILES)):
         return Drift(note=NO_RULES)
     graph = read_imports(tree)
-    names = ModuleNames(graph, declared_packages(tree))
-    stated = _add_read(_read_rules(tree, documents, graph, names), more, names)
+    files = ProjectFiles(tree.root)
+    names = ModuleNames(graph, declared_packages(files))
+    stated = _add_read(_read_rules(files, documents, graph, names), more, names)
     rules = [_check(rule, graph) for rule in _distinct_rules(stated.imports)]
     rules += _check_code(tree, _distinct_rules(stated.code), graph)
-    rules += _distinct(stated.unread)
-    return Drift(rules=_bound(rules), note=_note(graph, stated, rules))
+    rules += {(rule.rule, rule.source): rule for rule in stated.unread}.values()
+    checked = [rule for rule in rules if not rule.not_checked]
+    unread = [rule for rule in rules if rule.not_checked][:MAX_UNREAD]
+    return Drift(rules=(*checked, *unread), note=_note(graph, stated, rules))
 
 
 def list_documents(tree: Tree) -> list[str]:
@@ -94,12 +100,12 @@ def list_documents(tree: Tree) -> list[str]:
     return [*telling, *general][:MAX_DOCUMENTS]
 
 
-def _read_rules(tree: Tree, documents: Sequence[str], graph: Graph, names: ModuleNames) -> Stated:
+def _read_rules(files: ProjectFiles, documents: Sequence[str], graph: Graph, names: ModuleNames) -> Stated:
     imports: list[AnyRule] = []
     code: list[CodeRule] = []
     unread: list[DriftRule] = []
     for path in documents:
-        passages, rows = parse_document(read_text(tree.root, path))
+        passages, rows = parse_document(files.text(path))
         imports += parse_table(rows, path, names)
         for passage in passages:
             if not DOCUMENT.fullmatch(path) and not ABOUT_RULES.search(passage.heading):
@@ -109,15 +115,17 @@ def _read_rules(tree: Tree, documents: Sequence[str], graph: Graph, names: Modul
                 imports += found
             elif rule := parse_code_rule(passage.text, sentence.source, sentence.stated["text"], names):
                 code.append(rule)
-            elif _is_unread(passage):
+            elif (ABOUT_IMPORTS.search(passage.text) and BINDING.search(passage.text)) or (
+                not passage.fenced and sounds_like_a_rule(passage.text)
+            ):
                 text = sentence.stated["text"]
                 unread.append(DriftRule(rule=text, source=sentence.source, not_checked=NOT_READ))
-    imports += read_contracts(tree, graph.names)
+    imports += read_contracts(files, graph.names)
     unread += [
         DriftRule(rule=name, source=source, not_checked="it is a contract of a kind of its own")
-        for name, source in unknown_contracts(tree)
+        for name, source in unknown_contracts(files)
     ]
-    unread += list_settings(tree)
+    unread += list_settings(files)
     return Stated(imports=tuple(imports), code=tuple(code), unread=tuple(unread), documents=tuple(documents))
 
 
@@ -146,11 +154,6 @@ def _add_read(stated: Stated, more: Sequence[ReadRule], names: ModuleNames) -> S
     )
 
 
-def _is_unread(passage: Passage) -> bool:
-    about_imports = ABOUT_IMPORTS.search(passage.text) and BINDING.search(passage.text)
-    return bool(about_imports) or (not passage.fenced and sounds_like_a_rule(passage.text))
-
-
 def _distinct_rules(rules: Sequence[Any]) -> list[Any]:
     """Each rule as it is first stated; ``typing`` is no difference."""
     bare: dict[Any, Any] = {}
@@ -160,10 +163,6 @@ def _distinct_rules(rules: Sequence[Any]) -> list[Any]:
     return list(bare.values())
 
 
-def _distinct(rules: Iterable[DriftRule]) -> list[DriftRule]:
-    return list({(rule.rule, rule.source): rule for rule in rules}.values())
-
-
 def _check(rule: AnyRule, graph: Graph) -> DriftRule:
     if not graph.modules:
         why = "there is no code here whose imports can be read"
@@ -171,13 +170,13 @@ def _check(rule: AnyRule, graph: Graph) -> DriftRule:
     broken = [found for found in graph.imports if is_broken_by(rule, found)]
     seen = {(found.file, found.line): found for found in reversed(broken)}
     places = sorted(seen.values(), key=lambda found: (found.file, found.line))
-    violations = (_violation(rule, found) for found in places[:MAX_VIOLATIONS])
+    violations = (
+        make_finding(
+            "drift", rule.source, "medium", each.file, each.line, f"{each.importer} imports {each.imported}"
+        )
+        for each in places[:MAX_VIOLATIONS]
+    )
     return DriftRule(rule=rule.text, source=rule.source, violations=tuple(violations))
-
-
-def _violation(rule: AnyRule, found: Import) -> Finding:
-    message = f"{found.importer} imports {found.imported}"
-    return make_finding("drift", rule.source, "medium", found.file, found.line, message)
 
 
 def _check_code(tree: Tree, rules: Sequence[CodeRule], graph: Graph) -> Iterator[DriftRule]:
@@ -186,10 +185,12 @@ def _check_code(tree: Tree, rules: Sequence[CodeRule], graph: Graph) -> Iterator
     looked = [0] * len(rules)
     ends = time.monotonic() + SECONDS
     cut = ""
-    for file in _files(tree) if rules else ():
+    paths = [path for path in tree.files if path.endswith(CODE) and not is_vendored(path)] if rules else []
+    for path in paths:
         if time.monotonic() > ends:
             cut = f"only {count(max(looked), 'file')} could be read within {SECONDS:g} s"
             break
+        file = read_file(path, read_text(tree.root, path, MAX_CHECKED))
         for at, rule in enumerate(rules):
             if rule.applies(file):
                 looked[at] += 1
@@ -198,23 +199,9 @@ def _check_code(tree: Tree, rules: Sequence[CodeRule], graph: Graph) -> Iterator
                     for path, line, message in rule.find(file, graph)
                 ]
     for rule, found, number in zip(rules, places, looked, strict=True):
-        why = cut or (
-            "" if number else f"there is no {'Python ' if rule.python else ''}code that it is about"
-        )
-        yield DriftRule(
-            rule=rule.text, source=rule.source, violations=tuple(found[:MAX_VIOLATIONS]), not_checked=why
-        )
-
-
-def _files(tree: Tree) -> Iterator[SourceFile]:
-    for path in tree.files:
-        if path.endswith(CODE) and not is_vendored(path):
-            yield read_file(path, read_text(tree.root, path, 2_000_000))
-
-
-def _bound(rules: Sequence[DriftRule]) -> tuple[DriftRule, ...]:
-    checked = [rule for rule in rules if not rule.not_checked]
-    return (*checked, *[rule for rule in rules if rule.not_checked][:MAX_UNREAD])
+        none = f"there is no {'Python ' if rule.python else ''}code that it is about"
+        violations, why = tuple(found[:MAX_VIOLATIONS]), cut or ("" if number else none)
+        yield DriftRule(rule=rule.text, source=rule.source, violations=violations, not_checked=why)
 
 
 def _note(graph: Graph, stated: Stated, rules: Sequence[DriftRule]) -> str:
@@ -278,7 +265,13 @@ async def find_rules(context: AgentContext, tree: Tree) -> list[ReadRule]:
 
     Raises ModelError.
     """
-    texts = await asyncio.to_thread(_read, tree)
+    texts: dict[str, str] = {}
+    left = READ_IN_ALL
+    for path in list_documents(tree):
+        text = (await asyncio.to_thread(read_text, tree.root, path))[: min(READ, left)]
+        left -= len(text)
+        if text.strip():
+            texts[path] = text
     if not texts:
         return []
     shown = "\n\n".join(
@@ -301,14 +294,3 @@ def look_up(found: FoundRules, texts: Mapping[str, str]) -> list[ReadRule]:
                 ReadRule(path=rule.document, line=line, quote=clean(rule.quote), plain=clean(rule.plain))
             )
     return rules
-
-
-def _read(tree: Tree) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    left = READ_IN_ALL
-    for path in list_documents(tree):
-        text = read_text(tree.root, path)[: min(READ, left)]
-        left -= len(text)
-        if text.strip():
-            texts[path] = text
-    return texts

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -76,7 +77,13 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     If a secret was found, another tool's guess at the same line is left out; rules that ruff took over from
     bandit are reported by bandit.
     """
-    keyed = _keyed(findings).values()
+    first: dict[tuple[str, int, str], Finding] = {}
+    for finding in sorted(findings, key=lambda finding: _order(finding, Counter())):
+        # What it is about: bandit's B602 is ruff's S602.
+        own = finding.rule if finding.tool == "ruff" else f"{finding.tool} {finding.rule}"
+        about = f"S{finding.rule[1:4]}" if finding.tool == "bandit" else own
+        first.setdefault((finding.file, finding.line, about), finding)
+    keyed = first.values()
     often = Counter(finding.rule for finding in keyed)
     every = sorted(keyed, key=lambda finding: _order(finding, often))
     secret = {finding.source for finding in every if finding.tool == "secrets"}
@@ -85,20 +92,6 @@ def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         for finding in every
         if not (finding.source in secret and re.fullmatch(r"[BS]10[567]", finding.rule.split(" ")[0]))
     )
-
-
-def _keyed(findings: Iterable[Finding]) -> dict[tuple[str, int, str], Finding]:
-    keyed: dict[tuple[str, int, str], Finding] = {}
-    for finding in sorted(findings, key=lambda finding: _order(finding, Counter())):
-        keyed.setdefault((finding.file, finding.line, _subject(finding)), finding)
-    return keyed
-
-
-def _subject(finding: Finding) -> str:
-    """What a finding is about: bandit's B602 is ruff's S602."""
-    if finding.tool == "bandit":
-        return f"S{finding.rule[1:4]}"
-    return finding.rule if finding.tool == "ruff" else f"{finding.tool} {finding.rule}"
 
 
 def _order(finding: Finding, often: Counter[str]) -> tuple[int, bool, int, int, str, int, str]:
@@ -117,49 +110,23 @@ def milder(severity: Severity) -> Severity:
 
 # --- severities -------------------------------------------------------------------------------------
 
-LEVELS: dict[str, dict[str, Severity]] = {
-    "actionlint": {"error": "medium"},
-    "biome": {"fatal": "high", "error": "medium", "warning": "low", "information": "low"},
-    "clippy": {"error": "high", "warning": "low"},
-    "eslint": {"error": "medium", "warning": "low"},
-    "go vet": {"error": "medium"},
-    "hadolint": {"error": "medium", "warning": "low", "info": "low", "style": "low"},
-    "oxlint": {"error": "medium", "warning": "medium", "advice": "low"},
-    "shellcheck": {"error": "medium", "warning": "low", "info": "low", "style": "low"},
-    "staticcheck": {"error": "medium", "warning": "low"},
-    "tsc": {"error": "medium"},
-    "vulnerabilities": {"critical": "high", "high": "high", "moderate": "medium", "unknown": "medium"},
-    "zizmor": {"high": "high", "medium": "medium", "low": "low", "informational": "low"},
-}
-"""What each tool calls a level, in lower case, and what it is here: high is wrong or dangerous as it stands,
-medium is likely wrong, low is a habit or a matter of taste. A level that is not listed is low."""
 
-EXCEPTIONS: tuple[tuple[str, Severity], ...] = (
-    (r"shellcheck SC1\d+", "medium"),  # it cannot be parsed, at least not by shellcheck
-    (r"shellcheck SC2115", "high"),  # rm -rf "$x/" with an empty x
-    (r"shellcheck SC(?:2164|2068|2144|2145|2242|2259|2260|2261|2257|2283)", "medium"),
-    (r"hadolint DL1000", "high"),  # it cannot be parsed
-    (r"hadolint SC.*", "low"),
-    (r"oxlint syntax", "high"),
-    (r"oxlint eslint\((?:no-unused-\w+|no-eval|no-empty.*|no-useless-.*|no-extra-.*)\)", "low"),
-    (r"oxlint .*prefer-.*", "low"),
-    (r"clippy clippy::(?:eq_op|never_loop|out_of_bounds_indexing|invalid_regex)", "high"),
-    (r"clippy (?:unused_must_use|unconditional_recursion|unreachable_code|dead_code)", "medium"),
-    # nearly every workflow has these: worth a line, not a place at the top
-    (
-        r"zizmor (?:unpinned-uses|excessive-permissions|artipacked|secrets-inherit|anonymous-definition)",
-        "low",
-    ),
-    (r"zizmor .*-(?:syntax|schema)", "high"),
-)
-"""Rules, as ``tool rule``, that matter more or less than their level says; the first that matches counts."""
+class Knowledge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ``tools.toml`` says of tools: see there."""
+
+    exceptions: tuple[tuple[str, Severity], ...]
+    settings: tuple[tuple[str, str, str], ...]
+    levels: dict[str, dict[str, Severity]]
+
+
+KNOWN = msgspec.toml.decode(Path(__file__).with_name("tools.toml").read_bytes(), type=Knowledge)
 
 
 def rate(tool: str, rule: str, level: str, file: str, *, sure: bool = True) -> Severity:
     """How severe a finding is; one step milder if the tool is not ``sure``, and in tests and examples."""
     severity = next(
-        (found for form, found in EXCEPTIONS if re.fullmatch(form, f"{tool} {rule}")),
-        LEVELS.get(tool, {}).get(level.lower(), "low"),
+        (found for form, found in KNOWN.exceptions if re.fullmatch(form, f"{tool} {rule}")),
+        KNOWN.levels.get(tool, {}).get(level.lower(), "low"),
     )
     # requirements.txt shows nothing: it is what is installed
     aside = is_test(file) or (is_shown(file) and tool != "vulnerabilities")

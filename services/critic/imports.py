@@ -1,8 +1,10 @@
-"""Which module imports which: read from Python, JavaScript, TypeScript, Go, Rust, Java and Kotlin as text."""
+"""Which module imports which in Python, JavaScript, TypeScript, Go, Rust, Java, Kotlin; rules about that."""
 
 import ast
+import functools
 import posixpath
 import re
+import sys
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -98,16 +100,18 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
         text = read_text(tree.root, path)
         if path.endswith(".py"):
             found += _read_python(path, text, index)
-        elif path.endswith(".go"):
-            found += [_resolved(path, name, line, index) for line, name in _go_imports(text, module_path)]
+            continue
+        if path.endswith(".go"):
+            named = _go_imports(text, module_path)
         elif path.endswith(".rs"):
-            found += [_resolved(path, name, line, index) for line, name in _rust_imports(path, text)]
-        elif path.endswith(JVM):
-            found += [_resolved(path, name, line, index) for line, name in _matches(JVM_IMPORT, text)]
+            named = _rust_imports(path, text)
         else:
-            found += [_resolved(path, name, line, index) for line, name in _script_imports(path, text)]
+            named = _matches(JVM_IMPORT, text) if path.endswith(JVM) else _script_imports(path, text)
+        found += [_resolved(path, name, line, index) for line, name in named]
     modules = {module_name(path): path for path in files}
-    return Graph(modules=modules, folders=_folders(modules), imports=tuple(found), cut=cut)
+    names = (name.split(".") for name in modules)
+    folders = frozenset(".".join(parts[:depth]) for parts in names for depth in range(1, len(parts)))
+    return Graph(modules=modules, folders=folders, imports=tuple(found), cut=cut)
 
 
 def module_name(path: str) -> str:
@@ -120,11 +124,6 @@ def module_name(path: str) -> str:
     if len(parts) > 1 and parts[-1] in ("__init__", "index"):
         parts = parts[:-1]
     return ".".join(parts)
-
-
-def _folders(modules: dict[str, str]) -> frozenset[str]:
-    names = (name.split(".") for name in modules)
-    return frozenset(".".join(parts[:depth]) for parts in names for depth in range(1, len(parts)))
 
 
 def _index(files: list[str]) -> dict[str, str]:
@@ -157,7 +156,11 @@ def _read_python(path: str, text: str, index: dict[str, str]) -> Iterator[Import
         return
     package = path.endswith("/__init__.py")
     importer = module_name(path)
-    typing = _typing_lines(tree)
+    typing: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for child in node.body:
+                typing.update(range(child.lineno, (child.end_lineno or child.lineno) + 1))
     for node in ast.walk(tree):
         for name in _imported(node, importer, package, index):
             resolved = _resolved(path, name, getattr(node, "lineno", 0), index)
@@ -187,33 +190,20 @@ def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
     return Import(importer=module_name(path), imported=known or name, internal=internal, file=path, line=line)
 
 
-def _typing_lines(tree: ast.Module) -> set[int]:
-    lines: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            for child in node.body:
-                lines.update(range(child.lineno, (child.end_lineno or child.lineno) + 1))
-    return lines
-
-
 def _script_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
     """Line and name of each import: dotted from the root if the file is named relatively."""
     for match in SCRIPT_IMPORT.finditer(text):
-        name = match[1] or match[2] or match[3]
         at = next(group for group in (1, 2, 3) if match[group])
-        yield text.count("\n", 0, match.start(at)) + 1, _script_name(path, name)
-
-
-def _script_name(path: str, name: str) -> str:
-    if name.startswith("."):
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-    elif name.startswith(("@/", "~/")):
-        name = f"src/{name[2:]}"
-    elif name.startswith("@") or "/" not in name:
-        return name
-    stem = next((name.removesuffix(suffix) for suffix in SCRIPTS if name.endswith(suffix)), name)
-    parts = stem.removesuffix("/index").split("/")
-    return ".".join(parts[1:] if parts[0] in ROOTS and len(parts) > 1 else parts)
+        name = match[at]
+        if name.startswith("."):
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+        elif name.startswith(("@/", "~/")):
+            name = f"src/{name[2:]}"
+        if name != match[at] or (not name.startswith("@") and "/" in name):
+            stem = next((name.removesuffix(suffix) for suffix in SCRIPTS if name.endswith(suffix)), name)
+            parts = stem.removesuffix("/index").split("/")
+            name = ".".join(parts[1:] if parts[0] in ROOTS and len(parts) > 1 else parts)
+        yield text.count("\n", 0, match.start(at)) + 1, name
 
 
 def _go_imports(text: str, go_mod: str) -> Iterator[tuple[int, str]]:
@@ -253,3 +243,139 @@ def _rust_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
                 names = [*base, *names[1:]]
             if names:
                 yield line, ".".join(names)
+
+
+# --- rules about imports ------------------------------------------------------------------------------
+
+THIRD_PARTY = "<third party>"
+"""Stands among the objects of a rule for every package from elsewhere that is not of the standard library."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What all rules have: how it was stated, and where (``file:line``)."""
+
+    text: str = ""
+    source: str = ""
+    typing: bool = False
+    """Whether imports for a type checker alone count."""
+    ignored: tuple[tuple[str, str], ...] = ()
+    """Imports that the rule itself excepts, as patterns of importer and imported."""
+    subjects: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+class Forbidden(Rule, frozen=True, kw_only=True):
+    """None of ``subjects`` imports any of ``objects``."""
+
+    def breaks(self, found: Import) -> bool:
+        """Whether an import breaks the rule; what lies inside both belongs to the deeper one."""
+        subject = _deepest(found.importer, self.subjects)
+        target = _named(found, self.objects)
+        if not subject or not target:
+            return False
+        if is_within(target, subject):
+            return not is_within(found.importer, target)
+        return not is_within(found.imported, subject)
+
+
+class AllowedOnly(Rule, frozen=True, kw_only=True):
+    """``subjects`` import themselves and ``objects``, and nothing else of the repository.
+
+    Packages from elsewhere are bound too if ``objects`` names one of them.
+    """
+
+    outside: bool = False
+
+    def breaks(self, found: Import) -> bool:
+        """Whether an import breaks the rule; the standard library is always allowed."""
+        subject = _deepest(found.importer, self.subjects)
+        if not subject or _named(found, self.objects):
+            return False
+        if found.internal:
+            return not is_within(found.imported, subject) and not is_within(subject, found.imported)
+        return self.outside and not _is_standard(found)
+
+
+class Protected(Rule, frozen=True, kw_only=True):
+    """Nothing but ``subjects`` imports ``objects``."""
+
+    def breaks(self, found: Import) -> bool:
+        """Whether an import breaks the rule; a module may always import its own parts."""
+        target = _named(found, self.objects)
+        if not target or _deepest(found.importer, self.subjects):
+            return False
+        return not is_within(found.importer, target)
+
+
+class Layers(Rule, frozen=True, kw_only=True):
+    """No layer imports one above it; ``levels`` go from the top down.
+
+    The members of a level in ``closed`` do not import each other either; a single such level makes them
+    independent of one another.
+    """
+
+    levels: tuple[tuple[str, ...], ...]
+    closed: frozenset[int] = frozenset()
+
+    def breaks(self, found: Import) -> bool:
+        """Whether an import goes upwards, or across a closed level."""
+        importer, imported = self._place(found.importer), self._place(found.imported)
+        if importer is None or imported is None or not found.internal:
+            return False
+        if importer[0] == imported[0]:
+            return importer[0] in self.closed and importer[1] != imported[1]
+        return imported[0] < importer[0]
+
+    def _place(self, module: str) -> tuple[int, str] | None:
+        named = [(level, name) for level, names in enumerate(self.levels) for name in names]
+        places = [place for place in named if is_within(module, place[1])]
+        return max(places, key=lambda place: len(place[1]), default=None)
+
+
+AnyRule = Forbidden | AllowedOnly | Protected | Layers
+
+
+def is_within(module: str, name: str) -> bool:
+    """Whether ``module`` is ``name`` or a part of it."""
+    return module == name or module.startswith(f"{name}.")
+
+
+def is_broken_by(rule: AnyRule, found: Import) -> bool:
+    """Whether ``found`` breaks ``rule``, exceptions considered."""
+    if found.typing and not rule.typing:
+        return False
+    # import-linter sees of a package from elsewhere only its outermost name
+    names = {found.imported, found.imported if found.internal else found.imported.split(".", maxsplit=1)[0]}
+    excepted = any(
+        compile_pattern(left).fullmatch(found.importer) and any(map(compile_pattern(right).fullmatch, names))
+        for left, right in rule.ignored
+    )
+    return not excepted and rule.breaks(found)
+
+
+@functools.cache
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """import-linter's patterns: ``*`` is one part of a name, ``**`` one or more of them."""
+    parts = {"*": "[^.]+", "**": r"[^.]+(?:\.[^.]+)*"}
+    return re.compile(r"\.".join(parts.get(part, re.escape(part)) for part in pattern.split(".")))
+
+
+def _deepest(module: str, names: tuple[str, ...]) -> str:
+    """The deepest of ``names`` that ``module`` belongs to; empty for none."""
+    return max((name for name in names if is_within(module, name)), key=len, default="")
+
+
+def _named(found: Import, names: tuple[str, ...]) -> str:
+    if THIRD_PARTY in names and not found.internal and not _is_standard(found):
+        return THIRD_PARTY
+    return _deepest(found.imported, names)
+
+
+def _is_standard(found: Import) -> bool:
+    """Whether the imported package belongs to the language itself."""
+    name = found.imported.split(".", maxsplit=1)[0]
+    if found.file.endswith(".py"):
+        return name in sys.stdlib_module_names
+    if found.file.endswith(".go"):
+        return "." not in found.imported.split("/", maxsplit=1)[0]
+    return name.startswith("node:")

@@ -2,29 +2,135 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from services.critic.checkers import TOPICS, Checked, Topic, run_checkers
-from services.critic.contract_checkers import check_contracts
-from services.critic.drift import Drift, ReadRule, check_drift
-from services.critic.findings import WEIGHT, rank
-from services.critic.kinds import sort_files
-from services.critic.project_tools import Prepared, Workshop
-from services.critic.rerun import copy_tree, review_folder
+from services.critic import file_tools
+from services.critic.contracts import check_contracts
+from services.critic.drift import Drift, ReadRule, check_drift, count_rules
+from services.critic.file_tools import ANY, KINDS, FileTool, Sources, missed, sort_files
+from services.critic.findings import WEIGHT, Check, rank
+from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced, kinds_of
+from services.critic.scans import NAME, lint, look_up, scan_secrets, scan_security
 from shared.contracts import ResultOutcome
-from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
+from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked
 from shared.errors import ActionError, ModelError
-from shared.projects.environment import Note
-from shared.projects.preparation import prepare
 from shared.sandbox.confined import ConfinedFolder
-from shared.settings import Settings
 from shared.source import Tree, read_tree
 from shared.tasks.actions import Outcome
 from shared.text.display import count, format_list
+
+Topic = Literal["lint", "security", "secrets", "dependencies"]
+TOPICS: tuple[Topic, ...] = ("lint", "security", "secrets", "dependencies")
+AT_ONCE = 2  # Checkers that run at the same time: each may use a core and some hundred megabytes
+
+
+class Checker(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool, its topic, the kinds of files it looks at, and its run within ``timeout`` seconds."""
+
+    name: str
+    topic: Topic
+    kinds: tuple[str, ...]
+    check: Callable[..., Awaitable[Check]]
+
+
+def _row(tool: FileTool, topic: Topic, *kinds: str) -> Checker:
+    return Checker(name=tool.name, topic=topic, kinds=kinds, check=partial(tool.check, kinds=kinds))
+
+
+CHECKERS = (
+    Checker(name="ruff", topic="lint", kinds=("Python",), check=lint),
+    Checker(name="bandit", topic="security", kinds=("Python",), check=scan_security),
+    Checker(name="secret scan", topic="secrets", kinds=(ANY,), check=scan_secrets),
+    _row(file_tools.OXLINT, "lint", "JavaScript", "TypeScript"),
+    _row(file_tools.SHELLCHECK, "lint", "shell"),
+    _row(file_tools.HADOLINT, "lint", "Dockerfile"),
+    _row(file_tools.ZIZMOR, "security", "workflow"),
+)
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checkers of some topics did, and what of the repository was looked at, and what was not."""
+
+    checks: tuple[Check, ...] = ()
+    looked_at: tuple[str, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
+
+
+async def run_checkers(
+    sources: Sources,
+    topics: Collection[Topic],
+    *,
+    timeout: float,
+    granted: Collection[str] = (),
+    workshop: Workshop | None = None,
+) -> Checked:
+    """Run every checker of ``topics`` for whose kind there are files, at most AT_ONCE at the same time.
+
+    ``granted`` is the reach that they may use, ``workshop`` prepares the projects for those that need it.
+    """
+    wider = Checker(name=NAME, topic="dependencies", kinds=(ANY,), check=partial(look_up, granted=granted))
+    wanted = [row for row in (*CHECKERS, wider) if row.topic in topics and sources.files(row.kinds)]
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def run(row: Checker) -> Check:
+        async with places:
+            try:
+                return await row.check(sources, timeout=timeout)
+            except ActionError as error:
+                return missed(row.name, sources, row.kinds, error.cause, error.cure)
+
+    async def run_projects() -> list[Check]:
+        async with places:
+            return await check_projects(sources, workshop, timeout=timeout) if "lint" in topics else []
+
+    projects, done = await asyncio.gather(run_projects(), asyncio.gather(*map(run, wanted)))
+    pairs = [(row.kinds, check) for row, check in zip(wanted, done, strict=True)]
+    pairs += [(kinds_of(check), check) for check in projects]
+    replaced = is_replaced(projects)
+    told = [
+        (kinds, check)
+        for kinds, check in pairs
+        if (check.tool.files or check.not_checked) and not (replaced and check.tool.name == REPLACED)
+    ]
+    checks = [check for _, check in told]
+    seen = {kind for kinds, check in told if check.tool.files for kind in kinds}
+    gaps = [gap for check in checks for gap in check.not_checked]
+    gaps += _without_checker(sources, topics)
+    gaps += sources.gaps
+    # What was looked at, as a person counts it: ``41 Python files``, ``120 files for secrets``
+    looked = [
+        KINDS[kind].count(len(sources.kinds[kind])) for kind in KINDS if kind in seen & {*sources.kinds}
+    ]
+    looked += [check.looked for check in checks if check.looked]
+    # Each reason once, with all that was not checked for it
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        reasons.setdefault((gap.why, gap.cure), []).append(gap.what)
+    not_checked = tuple(
+        NotChecked(what=format_list(list(dict.fromkeys(what)), 12), why=why, cure=cure)
+        for (why, cure), what in reasons.items()
+    )
+    return Checked(checks=tuple(checks), looked_at=tuple(looked), not_checked=not_checked)
+
+
+def _without_checker(sources: Sources, topics: Collection[Topic]) -> list[NotChecked]:
+    """The kinds of code that no checker looks at: at all, or for security if only that is asked for."""
+    if not {"lint", "security"} & set(topics):
+        return []
+    covered = {kind for row in CHECKERS if "lint" in topics or row.topic in topics for kind in row.kinds}
+    covered |= {kind for tool in TOOLS for kind in tool.kinds} if "lint" in topics else set()
+    asked = "no checker" if "lint" in topics else "no security checker"
+    return [
+        NotChecked(what=KINDS[kind].count(len(files)), why=f"Mailroom has {asked} for them")
+        for kind, files in sources.kinds.items()
+        if kind in KINDS and kind not in covered
+    ]
+
 
 Reader = Callable[[Tree], Awaitable[Sequence[ReadRule]]]
 """Finds the rules that the documents of a repository state."""
@@ -60,45 +166,30 @@ async def inspect_repository(
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
     checked, stated = await asyncio.gather(
         run_checkers(sources, topics, timeout=timeout, granted=granted, workshop=workshop),
-        _drift(sources.tree, reader, workshop) if drift else _no_drift(),
+        _drift(sources, reader, workshop) if drift else asyncio.sleep(0, Drift()),
     )
     return merge(checked, stated)
 
 
-async def _no_drift() -> Drift:
-    return Drift()
-
-
-async def _drift(tree: Tree, reader: Reader | None, workshop: Workshop | None) -> Drift:
+async def _drift(sources: Sources, reader: Reader | None, workshop: Workshop | None) -> Drift:
     """The drift, also from rules that ``reader`` finds; if it does not answer, the note says so."""
     note = ""
     more: Sequence[ReadRule] = ()
     try:
-        more = await reader(tree) if reader else ()
+        more = await reader(sources.tree) if reader else ()
     except ModelError as error:
         note = f"; the model did not read the documents: {error}"
-    found = await asyncio.to_thread(check_drift, tree, more)
-    if workshop:
-        found = await check_contracts(tree, found, workshop)
+    found = await asyncio.to_thread(check_drift, sources.tree, more)
+    rules = await check_contracts(sources.project, found.rules, workshop) if workshop else found.rules
+    if rules != found.rules:
+        found = Drift(rules=rules, note=count_rules(rules))
     return msgspec.structs.replace(found, note=f"{found.note}{note}")
 
 
 def merge(checked: Checked, drift: Drift) -> Inspection:
     """One inspection of what the tools found: worst first, each once, at most MAX_FINDINGS."""
     ranked = rank(finding for check in checked.checks for finding in check.findings)
-    return Inspection(
-        findings=_select(ranked),
-        total=len(ranked),
-        tools=tuple(check.tool for check in checked.checks),
-        drift=drift.rules,
-        drift_note=drift.note,
-        checked=checked.looked_at,
-        not_checked=checked.not_checked,
-    )
-
-
-def _select(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
-    """At most MAX_FINDINGS in their order: a rule that is broken everywhere does not push out the others."""
+    # A rule that is broken everywhere does not push out the others.
     seen: Counter[tuple[str, str]] = Counter()
     places = []
     for place, finding in enumerate(ranked):
@@ -106,7 +197,15 @@ def _select(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
         seen[finding.tool, finding.rule] += 1
         places.append((WEIGHT[finding.severity], often >= HABIT, place))
     kept = sorted(place for _, _, place in sorted(places)[:MAX_FINDINGS])
-    return tuple(ranked[place] for place in kept)
+    return Inspection(
+        findings=tuple(ranked[place] for place in kept),
+        total=len(ranked),
+        tools=tuple(check.tool for check in checked.checks),
+        drift=drift.rules,
+        drift_note=drift.note,
+        checked=checked.looked_at,
+        not_checked=checked.not_checked,
+    )
 
 
 def judge(inspection: Inspection) -> ResultOutcome:
@@ -132,7 +231,12 @@ def conclude(found: Inspection) -> Outcome:
 def format_inspection(inspection: Inspection) -> str:
     """The inspection as plain text: the answer first, then the findings, the tools, the drift."""
     rows = _format_findings(inspection.findings, inspection.total, 20)
-    tools = [_format_tool(tool) for tool in inspection.tools]
+    tools = []
+    for tool in inspection.tools:
+        head = f"{tool.name} {tool.version}".rstrip()
+        where = f" in {count(tool.files, 'file')}" if tool.files else ""
+        found = f"{count(tool.findings, 'finding')}{where}{f'; {tool.problem}' if tool.problem else ''}"
+        tools.append(f"{head}: {found if tool.version else f'not run, {tool.problem}'}")
     gaps = [f"- {format_gap(gap)}" for gap in inspection.not_checked]
     parts = [
         [format_headline(inspection), *rows],
@@ -205,14 +309,6 @@ def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> lis
     return [*rows, f"- and {left:,} more"] if left > 0 else rows
 
 
-def _format_tool(tool: ToolRun) -> str:
-    head = f"{tool.name} {tool.version}".rstrip()
-    if not tool.version:
-        return f"{head}: not run, {tool.problem}"
-    where = f" in {count(tool.files, 'file')}" if tool.files else ""
-    return f"{head}: {count(tool.findings, 'finding')}{where}{f'; {tool.problem}' if tool.problem else ''}"
-
-
 def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:
     """Lines ``start`` to ``end`` (0: the last) of the file ``path`` beneath ``repo``, with their numbers.
 
@@ -234,23 +330,3 @@ def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:
         data={"path": path, "start": start, "end": last, "lines": len(lines)},
         evidence_refs=(f"{path}:{start}",),
     )
-
-
-@asynccontextmanager
-async def open_workshop(repo: Path, settings: Settings, note: Note) -> AsyncIterator[Prepared]:
-    """A copy of ``repo`` with an environment for each of its projects; the copy is removed at the end.
-
-    What is being prepared goes to ``note``. Raises ActionError if no copy can be made.
-    """
-    async with review_folder(settings.workspaces) as folder:
-        copy = folder / "copy" / (repo.name or "root")
-        await asyncio.to_thread(copy_tree, repo, copy, settings)
-        environments = await prepare(
-            copy,
-            source=repo,
-            cache=settings.environments,
-            note=note,
-            timeout=settings.command_timeout,
-            log=folder / "preparing.log",
-        )
-        yield Prepared(root=copy.resolve(), environments=environments)

@@ -1,26 +1,30 @@
-"""Checkers that need the project prepared: its own eslint, xo, biome, tsc; go vet, staticcheck; clippy."""
+"""Copies of projects with their environments, and checkers that need one: eslint, tsc, go vet, clippy."""
 
 import asyncio
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.critic.claims import as_list, as_mapping
-from services.critic.file_tools import OUTPUT, missed
+from services.critic.file_tools import OUTPUT, Sources, missed
 from services.critic.findings import Check, clean, completed_check, make_finding, rate
-from services.critic.kinds import Sources
 from shared.contracts.checkup import Finding, NotChecked
 from shared.errors import ActionError
-from shared.projects.environment import Environment
-from shared.sandbox import CommandResult, run_command
-from shared.sandbox.visible_files import search_path
-from shared.source import read_text
+from shared.projects.environments import Environment, Note
+from shared.projects.preparation import prepare
+from shared.projects.reading.manifests import NODE_DEPENDENCIES
+from shared.sandbox import CommandResult, is_older, remove_tree, run_command
+from shared.sandbox.confined import ConfinedFolder
+from shared.sandbox.jail import search_path
+from shared.settings import Settings
+from shared.skills.workspace import goal_folder
+from shared.source import as_list, as_mapping, read_tree
 
 SCRIPTS = ("JavaScript", "TypeScript")
 SECONDS = 60.0  # How long one of them may run: a check-up is not to wait minutes for rules that need types
@@ -33,6 +37,21 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Path
     environments: tuple[Environment, ...] = ()
+
+    async def run(
+        self, words: Sequence[str], environment: Environment, timeout: float = SECONDS, **env: str
+    ) -> CommandResult:
+        """The result of a program in the folder of one of the environments."""
+        return await run_command(
+            words,
+            cwd=self.root / environment.folder,
+            timeout=timeout,
+            writable=[self.root, *environment.writable],
+            readable=environment.readable,
+            env={**environment.env, "NO_COLOR": "1", "COLUMNS": "300", **env},
+            output_limit=OUTPUT,
+            separate_errors=True,
+        )
 
 
 Workshop = Callable[[], AbstractAsyncContextManager[Prepared]]
@@ -58,11 +77,11 @@ class ProjectTool(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_used(self, sources: Sources, folder: str) -> bool:
         """Whether the project in ``folder`` uses it."""
-        prefix = "" if folder in ("", ".") else f"{folder}/"
-        if self.needs and f"{prefix}{self.needs}" not in sources.tree.files:
+        project = sources.project.at(folder)
+        if self.needs and not project.has(self.needs):
             return False
-        text = read_text(sources.tree.root, f"{prefix}package.json") if self.named else ""
-        return not self.named or bool(re.search(rf'"{self.named}"\s*:\s*"', text))
+        named = (project.table("package.json", key) for key in (*NODE_DEPENDENCIES, "scripts"))
+        return not self.named or any(self.named in table for table in named)
 
 
 def read_eslint(result: CommandResult) -> Iterator[Row]:
@@ -120,57 +139,35 @@ def read_clippy(result: CommandResult) -> Iterator[Row]:
         spans = [span for span in as_list(message.get("spans")) if span.get("is_primary")]
         if spans:
             rule = str(as_mapping(message.get("code")).get("code") or "rustc")
-            place = spans[0]
-            yield (
-                place["file_name"],
-                rule,
-                str(message["level"]),
-                int(place["line_start"]),
-                str(message["message"]),
-            )
+            file, number = spans[0]["file_name"], int(spans[0]["line_start"])
+            yield file, rule, str(message["level"]), number, str(message["message"])
 
 
-def _node(name: str, *words: str) -> tuple[str, ...]:
-    return (f"node_modules/.bin/{name}", *words)
+def _of_project(
+    name: str, words: str, read: Callable[[CommandResult], Iterable[Row]], **more: Any
+) -> ProjectTool:
+    """A checker that a project of JavaScript or TypeScript installs itself; it takes the place of ours."""
+    program, *options = words.split()
+    command = (f"node_modules/.bin/{program}", *options)
+    given = {"kinds": SCRIPTS, "named": name, "owns": True, **more}
+    return ProjectTool(name=name, ecosystem="javascript", command=command, read=read, **given)
 
 
 TOOLS = (
-    ProjectTool(
-        name="eslint",
-        ecosystem="javascript",
-        kinds=SCRIPTS,
-        command=_node("eslint", "--format", "json", "."),
-        read=read_eslint,
-        named="eslint",
-        owns=True,
+    _of_project("eslint", "eslint --format json .", read_eslint),
+    _of_project("xo", "xo --reporter json", read_eslint),
+    _of_project(
+        "biome", "biome lint --reporter=github --max-diagnostics=1000 .", read_biome, named="@biomejs/biome"
     ),
-    ProjectTool(
-        name="xo",
-        ecosystem="javascript",
-        kinds=SCRIPTS,
-        command=_node("xo", "--reporter", "json"),
-        read=read_eslint,
-        named="xo",
-        owns=True,
-    ),
-    ProjectTool(
-        name="biome",
-        ecosystem="javascript",
-        kinds=SCRIPTS,
-        command=_node("biome", "lint", "--reporter=github", "--max-diagnostics=1000", "."),
-        read=read_biome,
-        named="@biomejs/biome",
-        owns=True,
-    ),
-    ProjectTool(
-        name="tsc",
-        ecosystem="javascript",
+    _of_project(
+        "tsc",
+        "tsc --noEmit --pretty false",
+        read_tsc,
         kinds=("TypeScript",),
-        command=_node("tsc", "--noEmit", "--pretty", "false"),
-        read=read_tsc,
-        exits=(0, 1, 2),
         named="typescript",
         needs="tsconfig.json",
+        exits=(0, 1, 2),
+        owns=False,
     ),
     ProjectTool(
         name="go vet", ecosystem="go", kinds=("Go",), command=("go", "vet", "-json", "./..."), read=read_vet
@@ -243,30 +240,20 @@ async def _run(
     place = prepared.root / environment.folder
     program = _find_program(tool.command[0], place, prepared.root)
     if environment.preparation.problem or not program:
-        why = (
-            environment.preparation.problem
-            or f"the project's {tool.name} is not installed in its environment"
-        )
+        missing = f"the project's {tool.name} is not installed in its environment"
+        why = environment.preparation.problem or missing
         return [_failed(tool, sources, why, environment.preparation.cure)]
-    result = await run_command(
-        [program, *tool.command[1:]],
-        cwd=place,
-        timeout=min(timeout, SECONDS),
-        writable=[prepared.root, *environment.writable],
-        readable=environment.readable,
-        env={**environment.env, "NO_COLOR": "1", "CI": "true"},
-        output_limit=OUTPUT,
-        separate_errors=True,
-    )
+    seconds = min(timeout, SECONDS)
+    result = await prepared.run([program, *tool.command[1:]], environment, seconds, CI="true")
     try:
         if result.timed_out or result.exit_code not in tool.exits:
             raise ValueError
         rows = await asyncio.to_thread(lambda: list(tool.read(result)))
     except (ValueError, KeyError, TypeError, AttributeError, msgspec.MsgspecError):
         cure = f"Run it in the project: {' '.join(tool.command)}" if result.timed_out else ""
-        return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)), cure)]
+        return [_failed(tool, sources, _reason(tool, result, seconds), cure)]
     if tool.name == "clippy" and result.exit_code and not any(level == "error" for _, _, level, _, _ in rows):
-        return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)))]
+        return [_failed(tool, sources, _reason(tool, result, seconds))]
     return [_completed(tool, sources, rows, prepared.root, place)]
 
 
@@ -278,13 +265,10 @@ def _completed(tool: ProjectTool, sources: Sources, rows: list[Row], root: Path,
         whole = Path(path) if Path(path).is_absolute() else place / path
         file = str(whole.relative_to(root)) if whole.is_relative_to(root) else ""
         if file in known:
-            findings.append(
-                make_finding(tool.name, rule, rate(tool.name, rule, level, file), file, line, message)
-            )
-    files = len(sources.files(tool.kinds))
-    return completed_check(
-        tool.name, "of the project" if tool.named else "as installed", findings, files=files
-    )
+            severity = rate(tool.name, rule, level, file)
+            findings.append(make_finding(tool.name, rule, severity, file, line, message))
+    version = "of the project" if tool.named else "as installed"
+    return completed_check(tool.name, version, findings, files=len(sources.files(tool.kinds)))
 
 
 def _failed(tool: ProjectTool, sources: Sources, why: str, cure: str = "") -> Check:
@@ -300,13 +284,9 @@ def _reason(tool: ProjectTool, result: CommandResult, timeout: float) -> str:
     if result.timed_out:
         return f"{tool.name} did not end within {timeout:g} s"
     said = [line for line in (result.errors or result.output).splitlines() if line.strip()]
-    told = next(
-        (line for line in said if re.search(r"error|cannot|not found", line, re.IGNORECASE)),
-        said[-1] if said else "",
-    )
-    return clean(
-        f"{tool.name} ended with exit code {result.exit_code}{f': {told.strip()}' if told else ''}", 250
-    )
+    errors = [line for line in said if re.search(r"error|cannot|not found", line, re.IGNORECASE)]
+    told = (errors[:1] or said[-1:] or [""])[0].strip()
+    return clean(f"{tool.name} ended with exit code {result.exit_code}{f': {told}' if told else ''}", 250)
 
 
 def _find_program(name: str, place: Path, root: Path) -> str:
@@ -326,3 +306,75 @@ def is_replaced(checks: Sequence[Check]) -> bool:
 def kinds_of(check: Check) -> tuple[str, ...]:
     """The kinds of files that the tool of a check looks at."""
     return next((tool.kinds for tool in TOOLS if tool.name == check.tool.name), ())
+
+
+PREFIX = "review-"
+STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts
+MAX_BYTES = 500_000_000  # The most bytes that are copied
+
+
+@asynccontextmanager
+async def review_folder(folder: Path) -> AsyncIterator[Path]:
+    """A new folder beneath ``folder``, removed at the end; raises ActionError."""
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX, dir=folder))
+    except OSError as error:
+        raise ActionError(f"No folder can be made in {folder}: {error.strerror}") from None
+    try:
+        yield place
+    finally:
+        await asyncio.to_thread(remove_tree, place)
+
+
+def clean_review_folders(folder: Path) -> int:
+    """Remove the folders of reviews in ``folder`` that a crash left more than STALE ago; returns how many."""
+    places = [place for place in folder.glob(f"{PREFIX}*") if is_older(place, STALE)]
+    for place in places:
+        remove_tree(place)
+    return len(places)
+
+
+def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
+    """Copy what belongs to ``repo`` (see read_tree) to ``target``, without Mailroom's own folders in it.
+
+    A link swapped in meanwhile is not followed. Raises ActionError for one, if there is too much to be
+    copied, and if all of it is Mailroom's own.
+    """
+    tree = read_tree(repo)
+    if tree.cut:
+        raise ActionError(f"{repo} is too large to be copied: {tree.cut}")
+    held = goal_folder(settings, tree.root)
+    own = () if held else (settings.state_dir.resolve(), settings.keys.resolve())
+    if any(map(tree.root.is_relative_to, own)):
+        raise ActionError(f"{tree.root} is the office's own and not copied", "Name the folder of a project")
+    target.mkdir(parents=True)
+    total = 0
+    with ConfinedFolder(held or tree.root) as confined:
+        for name in tree.files:
+            source = tree.root / name
+            if any(map(source.is_relative_to, own)):
+                continue
+            total += confined.copy_out(str(source), target / name, MAX_BYTES - total)
+            if total > MAX_BYTES:
+                raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
+
+
+@asynccontextmanager
+async def open_workshop(repo: Path, settings: Settings, note: Note) -> AsyncIterator[Prepared]:
+    """A copy of ``repo`` with an environment for each of its projects; the copy is removed at the end.
+
+    What is being prepared goes to ``note``. Raises ActionError if no copy can be made.
+    """
+    async with review_folder(settings.workspaces) as folder:
+        copy = folder / "copy" / (repo.name or "root")
+        await asyncio.to_thread(copy_tree, repo, copy, settings)
+        environments = await prepare(
+            copy,
+            source=repo,
+            cache=settings.environments,
+            note=note,
+            timeout=settings.command_timeout,
+            log=folder / "preparing.log",
+        )
+        yield Prepared(root=copy.resolve(), environments=environments)

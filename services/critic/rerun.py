@@ -6,52 +6,47 @@ Tests are run again by the engineer.
 import asyncio
 import re
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from services.critic.checkers import CHECKERS
 from services.critic.claims import (
     CODE,
     Claims,
-    NamedFile,
     Rerun,
-    ReviewRecord,
+    Tester,
+    judge_tests,
     last_line,
     read_claims,
     read_file,
 )
-from services.critic.delegated_tests import Tester, judge_tests
 from services.critic.drift import check_drift
-from services.critic.kinds import sort_files
+from services.critic.file_tools import sort_files
+from services.critic.inspection import CHECKERS
+from services.critic.project_tools import copy_tree, review_folder
 from shared.contracts import Checked, TaskStatus
 from shared.errors import ActionError
-from shared.sandbox import is_older, remove_tree
-from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.workspace import goal_folder
-from shared.source import Tree, read_tree
+from shared.source import read_tree
 from shared.text.display import count
 
 NO_RECORDS: Mapping[str, str] = MappingProxyType({})
-PREFIX = "review-"
-STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts
-MAX_BYTES = 500_000_000  # The most bytes that are copied
 
 
 class Rerunner:
-    """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``."""
+    """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``.
+
+    ``record`` has what that showed.
+    """
 
     def __init__(self, settings: Settings, *, own_name: str, tester: Tester) -> None:
         self._settings = settings
         self._tester = tester
         self._own_name = own_name
-        self._record = ReviewRecord(settings.command_timeout)
+        self.record = Rerun(timeout=settings.command_timeout)
 
     async def run(
         self,
@@ -75,38 +70,35 @@ class Rerunner:
         ]
         alone = all(claim.author == self._own_name for claim in claims)
         for claim in claims:
-            self._record.count(Checked(files=claim.there))
+            self.record.count(Checked(files=claim.there))
             for path in claim.missing:
-                self._record.refute(claim.task, f"it names a file that is not there: {path}")
+                self.record.refute(claim.task, f"it names a file that is not there: {path}")
             if claim.author == self._own_name:
-                await repeat_inspection(self._record, claim, repo, alone=alone)
+                await repeat_inspection(self.record, claim, repo, alone=alone)
         if not any(claim.patches for claim in claims):
-            claims = [self._accept_record(claim, recorded) for claim in claims]
+            for at, claim in enumerate(claims):
+                if claim.task in recorded:
+                    self.record.confirm(claim.task, recorded[claim.task], Checked(records=1))
+                    claims[at] = msgspec.structs.replace(claim, tests=False)
         try:
             if any(claim.tests or claim.patches or claim.files for claim in claims):
                 async with review_folder(self._settings.workspaces) as folder:
                     await self._run_all(claims, repo, folder, is_target_sure)
         except ActionError as error:
             self._skip(claims, str(error))
-        return self._record.result()
-
-    def _accept_record(self, claim: Claims, recorded: Mapping[str, str]) -> Claims:
-        if claim.task not in recorded:
-            return claim
-        self._record.confirm(claim.task, recorded[claim.task], Checked(records=1))
-        return msgspec.structs.replace(claim, tests=False)
+        return self.record
 
     def _skip(self, claims: Sequence[Claims], why: str) -> None:
         """Note that nothing could be run of the claims that need a repository."""
         for claim in claims:
             if claim.tests or claim.patches:
-                self._record.skip(claim.task, why)
+                self.record.skip(claim.task, why)
 
     async def _run_all(
         self, claims: Sequence[Claims], repo: Path | None, folder: Path, is_target_sure: bool
     ) -> None:
         for number, claim in enumerate(claims):
-            await check_files(self._record, claim, folder / f"files-{number}")
+            await check_files(self.record, claim, folder / f"files-{number}")
         if not any(claim.tests or claim.patches for claim in claims):
             return
         if repo is None:
@@ -114,18 +106,18 @@ class Rerunner:
             return
         tested = [claim for claim in claims if claim.tests]
         patched = [claim for claim in claims if claim.patches]
-        skipped, faults = self._record.skipped, self._record.refuted
+        skipped, faults = len(self.record.unrun), len(self.record.faults)
         patches: list[str] = []
         if patched:
             copy = folder / "copy" / (repo.name or "root")
             await asyncio.to_thread(copy_tree, repo, copy, self._settings)
             patches = await self._apply_all(claims, repo, copy, folder, is_target_sure)
-        if self._record.skipped > skipped:
+        if len(self.record.unrun) > skipped:
             # Tests run without the changes they were made with show nothing.
             for claim in tested:
-                self._record.skip(claim.task, "what was changed could not be put in place")
-        elif tested or self._record.refuted == faults:
-            concerned = tested if self._record.refuted > faults else [*tested, *patched]
+                self.record.skip(claim.task, "what was changed could not be put in place")
+        elif tested or len(self.record.faults) == faults:
+            concerned = tested if len(self.record.faults) > faults else [*tested, *patched]
             await self._test(list({each.task: each for each in concerned}.values()), patches, repo)
 
     async def _test(self, concerned: Sequence[Claims], patches: Sequence[str], repo: Path) -> None:
@@ -135,11 +127,11 @@ class Rerunner:
         except ActionError as error:
             for claim in concerned:
                 if claim.tests:
-                    self._record.skip(claim.task, f"its tests were not run again: {error}")
+                    self.record.skip(claim.task, f"its tests were not run again: {error}")
             return
-        judge_tests(self._record, concerned, tested)
+        judge_tests(self.record, concerned, tested)
         for claim in concerned:
-            self._record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
+            self.record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
@@ -158,16 +150,16 @@ class Rerunner:
             fresh = folder / f"copy-{number}" / copy.name
             copy, problem = await self._apply(task, file, repo, copy, fresh)
             if problem:
-                note = self._record.refute if is_target_sure else self._record.skip
+                note = self.record.refute if is_target_sure else self.record.skip
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
                 applied = [patch] if copy == fresh else [*applied, patch]
-                self._record.confirm(task, "its patch applies", Checked(patches=1))
+                self.record.confirm(task, "its patch applies", Checked(patches=1))
                 names = [name for name in changed_files(patch) if (copy / name).is_file()]
-                await check_code(self._record, task, copy, names)
+                await check_code(self.record, task, copy, names)
             after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():
-                self._record.refute(task, after[key])
+                self.record.refute(task, after[key])
             before |= after
         return applied
 
@@ -179,66 +171,14 @@ class Rerunner:
         It is applied on top of those before, else by itself to a ``fresh`` copy, as it may hold them already.
         """
         command = ["git", "apply", "--whitespace=nowarn", str(patch)]
-        result = await self._record.execute(task, command, copy, readable=[patch.parent])
+        result = await self.record.execute(task, command, copy, readable=[patch.parent])
         if result is not None and result.exit_code:
             copy = fresh
             await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-            result = await self._record.execute(task, command, copy, readable=[patch.parent])
+            result = await self.record.execute(task, command, copy, readable=[patch.parent])
         if result is None:
             return copy, None
         return copy, last_line(result) if result.exit_code else ""
-
-
-@asynccontextmanager
-async def review_folder(folder: Path) -> AsyncIterator[Path]:
-    """A new folder beneath ``folder``, removed at the end; raises ActionError."""
-    try:
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX, dir=folder))
-    except OSError as error:
-        raise ActionError(f"No folder can be made in {folder}: {error.strerror}") from None
-    try:
-        yield place
-    finally:
-        await asyncio.to_thread(remove_tree, place)
-
-
-def clean_review_folders(folder: Path) -> int:
-    """Remove the folders of reviews in ``folder`` that a crash left more than STALE ago; returns how many."""
-    places = [place for place in folder.glob(f"{PREFIX}*") if is_older(place, STALE)]
-    for place in places:
-        remove_tree(place)
-    return len(places)
-
-
-def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
-    """Copy what belongs to ``repo`` (see read_tree) to ``target``, without Mailroom's own folders in it.
-
-    A link swapped in meanwhile is not followed. Raises ActionError for one, if there is too much to be
-    copied, and if all of it is Mailroom's own.
-    """
-    tree = read_tree(repo)
-    if tree.cut:
-        raise ActionError(f"{repo} is too large to be copied: {tree.cut}")
-    held = goal_folder(settings, tree.root)
-    own = () if held else _own_folders(tree.root, settings)
-    target.mkdir(parents=True)
-    total = 0
-    with ConfinedFolder(held or tree.root) as confined:
-        for name in tree.files:
-            source = tree.root / name
-            if any(map(source.is_relative_to, own)):
-                continue
-            total += confined.copy_out(str(source), target / name, MAX_BYTES - total)
-            if total > MAX_BYTES:
-                raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
-
-
-def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
-    own = (settings.state_dir.resolve(), settings.keys.resolve())
-    if any(map(root.is_relative_to, own)):
-        raise ActionError(f"{root} is the office's own and not copied", "Name the folder of a project")
-    return own
 
 
 # --- the critic's own inspections -------------------------------------------------------------------
@@ -246,7 +186,7 @@ def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
 LINT = "ruff"  # The check that is repeated where an inspection is one result among others
 
 
-async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | None, *, alone: bool) -> None:
+async def repeat_inspection(record: Rerun, claim: Claims, repo: Path | None, *, alone: bool) -> None:
     """Run the checks of an inspection again, and note what differs: all of them if it stands ``alone``.
 
     Among other results its lint is enough. A check that is not repeated, such as one that needs a network,
@@ -271,7 +211,7 @@ async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | No
 
 
 async def _repeat(
-    record: ReviewRecord, claim: Claims, repo: Path, wanted: set[str], *, with_drift: bool
+    record: Rerun, claim: Claims, repo: Path, wanted: set[str], *, with_drift: bool
 ) -> list[str]:
     """What came out the same; what did not is noted as a fault."""
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(repo)))
@@ -290,22 +230,17 @@ async def _repeat(
         else:
             same.append(f"{checker.name} ({count(claimed, 'finding')})")
     if with_drift and claim.rules:
-        same += await _repeat_rules(record, claim, sources.tree)
+        # Those that can be checked without a model and the project's own tools
+        drift = (await asyncio.to_thread(check_drift, sources.tree)).rules
+        held = [rule for rule in drift if (rule.rule, rule.source) in claim.rules and not rule.not_checked]
+        for rule in held:
+            claimed = claim.rules[rule.rule, rule.source]
+            if len(rule.violations) != claimed:
+                counts = f"{claimed} violations are claimed, {len(rule.violations)} were found again"
+                record.refute(claim.task, f"the rule {rule.rule!r}: {counts}")
+        broken = sum(bool(rule.violations) for rule in held)
+        same += [f"{count(len(held), 'stated rule')} ({broken} broken)"] if held else []
     return same
-
-
-async def _repeat_rules(record: ReviewRecord, claim: Claims, tree: Tree) -> list[str]:
-    """What came out the same of the rules that can be checked without a model and the project's own tools."""
-    held = broken = 0
-    for rule in (await asyncio.to_thread(check_drift, tree)).rules:
-        claimed = claim.rules.get((rule.rule, rule.source))
-        if claimed is None or rule.not_checked:
-            continue
-        if len(rule.violations) != claimed:
-            counts = f"{claimed} violations are claimed, {len(rule.violations)} were found again"
-            record.refute(claim.task, f"the rule {rule.rule!r}: {counts}")
-        held, broken = held + 1, broken + bool(rule.violations)
-    return [f"{count(held, 'stated rule')} ({broken} broken)"] if held else []
 
 
 # --- code that results hand over --------------------------------------------------------------------
@@ -318,24 +253,24 @@ RUFF = (
 )
 LOAD_JSON = "import json, sys; json.load(open(sys.argv[1]))"
 
-Violations = dict[tuple[str, str], str]
-"""The places where code breaks the rules its repository states, by rule and message."""
 
-
-async def check_files(record: ReviewRecord, claim: Claims, folder: Path) -> None:
+async def check_files(record: Rerun, claim: Claims, folder: Path) -> None:
     """Check the files that ``claim`` names, in copies beneath ``folder``."""
-    names = []
-    for number, file in enumerate(claim.files):
-        place = folder / str(number) / Path(file.name).name
-        await asyncio.to_thread(_copy_file, file, place)
-        names.append(str(place.relative_to(folder)))
+    names = [f"{number}/{Path(file.name).name}" for number, file in enumerate(claim.files)]
+    for file, name in zip(claim.files, names, strict=True):
+        await asyncio.to_thread((folder / name).parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread((folder / name).write_bytes, await asyncio.to_thread(read_file, file))
     if names:
         await check_code(record, claim.task, folder, names)
 
 
-async def check_code(record: ReviewRecord, task: str, folder: Path, names: Sequence[str]) -> None:
+async def check_code(record: Rerun, task: str, folder: Path, names: Sequence[str]) -> None:
     """Compile and lint the Python among ``names``, and parse shell and JSON; the first fault is noted."""
-    for command in _checks(names):
+    python = [name for name in names if name.endswith((".py", ".pyi"))]
+    checks = [[*OWN_PYTHON, "-m", "compileall", "-q", "-f", *python], [*RUFF, *python]] if python else []
+    checks += [["bash", "-n", name] for name in names if name.endswith((".sh", ".bash"))]
+    checks += [[*OWN_PYTHON, "-c", LOAD_JSON, name] for name in names if name.endswith(".json")]
+    for command in checks:
         result = await record.execute(task, command, folder)
         if result is None:
             return
@@ -348,15 +283,8 @@ async def check_code(record: ReviewRecord, task: str, folder: Path, names: Seque
     record.count(Checked(code=sum(name.endswith(CODE) for name in names)))
 
 
-def _checks(names: Sequence[str]) -> list[list[str]]:
-    python = [name for name in names if name.endswith((".py", ".pyi"))]
-    checks = [[*OWN_PYTHON, "-m", "compileall", "-q", "-f", *python], [*RUFF, *python]] if python else []
-    checks += [["bash", "-n", name] for name in names if name.endswith((".sh", ".bash"))]
-    return checks + [[*OWN_PYTHON, "-c", LOAD_JSON, name] for name in names if name.endswith(".json")]
-
-
-def find_violations(root: Path) -> Violations:
-    """The places where the code beneath ``root`` breaks the rules that are stated there."""
+def find_violations(root: Path) -> dict[tuple[str, str], str]:
+    """The places where the code beneath ``root`` breaks the rules stated there, by rule and message."""
     return {
         (rule.source, broken.message): (
             f"it breaks the rule {rule.rule!r} [{rule.source}]: {broken.message} [{broken.source}]"
@@ -370,8 +298,3 @@ def changed_files(patch: str) -> list[str]:
     """The files that a unified diff leaves behind."""
     found = re.findall(r"^\+\+\+ (?:b/)?([^\t\n]+)", patch, re.MULTILINE)
     return [name for name in found if name != "/dev/null" and ".." not in Path(name).parts][:200]
-
-
-def _copy_file(file: NamedFile, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(read_file(file))

@@ -1,17 +1,18 @@
-"""The tools that scan a repository in the jail: ruff, bandit, and a scan for secrets; they change nothing."""
+"""The tools that scan a repository in the jail and change nothing: for faults, secrets, vulnerabilities."""
 
 import asyncio
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import msgspec
 
-from services.critic import secret_scan
-from services.critic.claims import as_list
+from services.critic import secret_scan, vulnerability_scan
+from services.critic.file_tools import ANY, Sources
 from services.critic.findings import (
     Check,
     clean,
@@ -19,14 +20,16 @@ from services.critic.findings import (
     installed_version,
     make_finding,
     milder,
+    rate,
     skipped_check,
 )
-from services.critic.kinds import ANY, Sources
-from shared.contracts.checkup import Finding, Severity
+from shared.contracts.checkup import Finding, NotChecked, Severity, ToolRun
+from shared.errors import ActionError
 from shared.projects.reading import ProjectFiles
+from shared.projects.reading.locks import Locked, read_locked
 from shared.sandbox import CommandResult, run_command
-from shared.source import Tree, is_shown, is_test, is_vendored
-from shared.text.display import count
+from shared.source import Tree, as_list, is_shown, is_test, is_vendored
+from shared.text.display import count, format_list
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines
@@ -98,7 +101,7 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
     if not files:
         return skipped_check("ruff", "there are no Python files")
     problem = ""
-    config, options = own_config(tree)
+    config, options = own_config(sources.project)
     if config:
         result, findings = await _run_ruff(tree, files, options, timeout)
         if result.exit_code in (0, 1) and not result.timed_out:
@@ -106,16 +109,13 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
             return completed_check("ruff", version, findings, files=len(files))
         reason = _ruff_reason(result, timeout)
         problem = f"what {config} says cannot be used ({reason}), so Mailroom's own rules were"
-    chosen = [
-        "--isolated",
-        "--select",
-        SELECTED,
-        "--ignore",
-        IGNORED,
-        "--per-file-ignores",
-        "__init__.py:F401",
-    ]
-    chosen += ["--target-version", _oldest_python(tree)]
+    chosen = ["--isolated", "--select", SELECTED, "--ignore", IGNORED]
+    chosen += ["--per-file-ignores", "__init__.py:F401"]
+    # The oldest Python that the project supports, as ruff names it; the newest one if it does not say
+    wanted = sources.project.table("pyproject.toml", "project").get("requires-python", "")
+    match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
+    oldest = f"py3{match[1]}" if match else ""
+    chosen += ["--target-version", oldest if oldest in VERSIONS else VERSIONS[-1]]
     result, findings = await _run_ruff(tree, files, chosen, timeout)
     if result.exit_code not in (0, 1) or result.timed_out:
         return skipped_check("ruff", f"it did not finish: {_ruff_reason(result, timeout)}")
@@ -123,7 +123,7 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
     return completed_check("ruff", version, findings, problem, files=len(files))
 
 
-def own_config(tree: Tree) -> tuple[str, list[str]]:
+def own_config(project: ProjectFiles) -> tuple[str, list[str]]:
     """The file at the root that configures ruff ("" for none), and the options that complete it.
 
     A project that selects no rules of its own has not asked for ruff's ever growing default set: it gets our
@@ -131,10 +131,10 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     """
     for name in RUFF_CONFIG:
         keys = ("tool", "ruff") if name == "pyproject.toml" else ()
-        ruff = ProjectFiles(tree.root).table(name, *keys)
+        ruff = project.table(name, *keys)
         if not ruff:
             continue
-        rules = ruff | ProjectFiles(tree.root).table(name, *keys, "lint")
+        rules = ruff | project.table(name, *keys, "lint")
         if "select" in rules or "extend" in rules:
             return name, []
         added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
@@ -156,11 +156,7 @@ async def _run_ruff(
         timeout,
         files="\n".join(f"./{path}" for path in files),
     )
-    return result, list(_parse_ruff(tree, report))
-
-
-def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
-    files = set(tree.files)
+    findings, known = [], set(tree.files)
     for row in report.splitlines():
         try:
             line = msgspec.json.decode(row, type=_RuffLine)
@@ -168,10 +164,12 @@ def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
             continue
         path = Path(line.filename)
         file = str(path.relative_to(tree.root)) if path.is_relative_to(tree.root) else line.filename
-        if file in files and not is_vendored(file) and line.code != "E902":  # it cannot be read
+        if file in known and not is_vendored(file) and line.code != "E902":  # it cannot be read
             code = line.code or "invalid-syntax"
             number = line.location.row if line.location else 0
-            yield make_finding("ruff", code, _ruff_severity(code, file), file, number, line.message)
+            severity = _ruff_severity(code, file)
+            findings.append(make_finding("ruff", code, severity, file, number, line.message))
+    return result, findings
 
 
 def _ruff_severity(code: str, file: str) -> Severity:
@@ -183,14 +181,6 @@ def _ruff_severity(code: str, file: str) -> Severity:
     if code in LIKELY or re.match(r"F811|F6|ASYNC2|RUF006|S\d", code):
         return "low" if aside else "medium"
     return "low"
-
-
-def _oldest_python(tree: Tree) -> str:
-    """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
-    wanted = ProjectFiles(tree.root).table("pyproject.toml", "project").get("requires-python", "")
-    match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
-    name = f"py3{match[1]}" if match else VERSIONS[-1]
-    return name if name in VERSIONS else VERSIONS[-1]
 
 
 def _ruff_reason(result: CommandResult, timeout: float) -> str:
@@ -224,15 +214,11 @@ async def scan_security(sources: Sources, *, timeout: float) -> Check:
     because it could name a file to be written.
     """
     tree = sources.tree
-    own = ProjectFiles(tree.root).table("pyproject.toml", "tool", "bandit")
-    excluded = tuple(
-        f"{str(name).removeprefix('./').rstrip('/')}/" for name in as_list(own.get("exclude_dirs"))
-    )
-    files = [
-        path
-        for path in sources.files(["Python"])
-        if not path.endswith(".pyi") and not path.startswith(excluded)
-    ]
+    own = sources.project.table("pyproject.toml", "tool", "bandit")
+    folders = (str(name).removeprefix("./").rstrip("/") for name in as_list(own.get("exclude_dirs")))
+    excluded = tuple(f"{folder}/" for folder in folders)
+    sources_of_python = (path for path in sources.files(["Python"]) if not path.endswith(".pyi"))
+    files = [path for path in sources_of_python if not path.startswith(excluded)]
     if not files:
         return skipped_check("bandit", "there are no Python files")
     findings: list[Finding] = []
@@ -240,14 +226,18 @@ async def scan_security(sources: Sources, *, timeout: float) -> Check:
     ends = time.monotonic() + timeout
     for start in range(0, len(files), BATCH):
         left = max(0.0, ends - time.monotonic())
-        found, problem = await _run_bandit(tree, files[start : start + BATCH], left)
+        found, problem = await _run_bandit(
+            tree, files[start : start + BATCH], as_list(own.get("skips")), left
+        )
         findings += found
         problems += [problem] if problem else []
     version = f"{installed_version('bandit')}{' as pyproject.toml says' if own else ''}"
     return completed_check("bandit", version, findings, problems[0] if problems else "", files=len(files))
 
 
-async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[list[Finding], str]:
+async def _run_bandit(
+    tree: Tree, files: list[str], skipped: list[Any], timeout: float
+) -> tuple[list[Finding], str]:
     # Files, not a folder: in a folder bandit looks for a .bandit file, which may name an output file.
     options = ["--skip", ",".join(SKIPPED), "--", *(f"./{path}" for path in files)]
     bandit = [sys.executable, "-I", "-m", "bandit", "-q", "--exit-zero", "-f", "json", "-o"]
@@ -260,9 +250,7 @@ async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[lis
         issues = msgspec.json.decode(report, type=_BanditOutput).results
     except msgspec.MsgspecError:
         return [], f"bandit ended with exit code {result.exit_code} and without a report"
-    own = ProjectFiles(tree.root).table("pyproject.toml", "tool", "bandit").get("skips")
-    own = own if isinstance(own, list) else []
-    return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
+    return [found for issue in issues if issue.test_id not in skipped and (found := _rate_issue(issue))], ""
 
 
 def _rate_issue(issue: _BanditIssue) -> Finding | None:
@@ -287,7 +275,8 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
     step milder in tests and examples. Nothing is sent anywhere to be verified.
     """
     tree = sources.tree
-    files = [path for path in sources.files([ANY]) if _may_hold_secrets(path)]
+    named = ((path, path.rsplit("/", 1)[-1]) for path in sources.files([ANY]))
+    files = [path for path, name in named if name not in LOCKS and not name.lower().endswith(DATA)]
     if not files:
         return skipped_check("secret scan", "there are no files to scan")
     # -I, and a path instead of -m: nothing of the scanned repository can be imported
@@ -305,20 +294,112 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
     elif result.exit_code:
         problem = f"the scan ended with exit code {result.exit_code}"
     version = f"detect-secrets {installed_version('detect-secrets')} and forms of our own"
-    found = [_parse_secret(row) for row in report.splitlines()]
+    found = []
+    for row in report.splitlines():
+        path, line, kind, sureness, mask = msgspec.json.decode(row, type=tuple[str, int, str, int, str])
+        severity: Severity = "high" if sureness == 2 else "medium"
+        if is_test(path) or is_shown(path):
+            # a test's own certificates need keys, but hardly ever a token for a real service
+            severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
+        found.append(make_finding("secrets", kind, severity, path, line, f"{kind}: {mask}"))
     check = completed_check("secret scan", version, found, problem, files=len(files))
     return msgspec.structs.replace(check, looked=f"{count(len(files), 'file')} searched for secrets")
 
 
-def _may_hold_secrets(path: str) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    return name not in LOCKS and not name.lower().endswith(DATA)
+# --- what is known of them --------------------------------------------------------------------------
+
+NAME = "vulnerabilities"
+OSV = "api.osv.dev"
 
 
-def _parse_secret(row: bytes) -> Finding:
-    path, line, kind, sureness, mask = msgspec.json.decode(row, type=tuple[str, int, str, int, str])
-    severity: Severity = "high" if sureness == 2 else "medium"
-    if is_test(path) or is_shown(path):
-        # a test's own certificates need keys, but hardly ever a token for a real service
-        severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
-    return make_finding("secrets", kind, severity, path, line, f"{kind}: {mask}")
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A database of vulnerabilities: the entry of reach that opens it, and whose packages it knows."""
+
+    name: str
+    entry: str
+    address: str
+    ecosystems: tuple[str, ...]
+
+
+SOURCES = (
+    Source(
+        name="osv",
+        entry=f"host:{OSV}",
+        address=f"https://{OSV}",
+        ecosystems=("PyPI", "npm", "crates.io", "Go"),
+    ),
+    Source(name="npm", entry="javascript", address="https://registry.npmjs.org", ecosystems=("npm",)),
+    Source(name="pypi", entry="python", address="https://pypi.org", ecosystems=("PyPI",)),
+)
+"""Whom to ask, in this order: the first that is granted and knows a package's ecosystem."""
+
+
+async def look_up(
+    sources: Sources, *, timeout: float, granted: Collection[str] = (), known: Sequence[Source] = SOURCES
+) -> Check:
+    """Ask for the vulnerabilities of every locked package, as far as ``granted`` reach allows."""
+    packages = await asyncio.to_thread(read_locked, sources.project, sources.tree.files)
+    findings: list[Finding] = []
+    gaps: list[NotChecked] = []
+    asked = 0
+    told: list[str] = []
+    for ecosystem in dict.fromkeys(package.ecosystem for package in packages):
+        wanted = [package for package in packages if package.ecosystem == ecosystem]
+        source = next((s for s in known if s.entry in granted and ecosystem in s.ecosystems), None)
+        what = f"known vulnerabilities of {count(len(wanted), f'{ecosystem} package')}"
+        if source is None:
+            cure = f"Allow a host that does, as MAILROOM_REACH={OSV} or as reach in mailroom.toml"
+            gaps.append(NotChecked(what=what, why="no host that knows them may be reached", cure=cure))
+            continue
+        try:
+            findings += await _ask(source, wanted, timeout)
+        except ActionError as error:
+            gaps.append(NotChecked(what=what, why=clean(error.cause), cure=error.cure))
+            continue
+        asked += len(wanted)
+        told.append(source.name)
+    if not asked:
+        return Check(tool=ToolRun(name=NAME, problem=gaps[0].why if gaps else ""), not_checked=tuple(gaps))
+    files = len({package.file for package in packages})
+    done = completed_check(NAME, f"as {format_list(list(dict.fromkeys(told)))} knows", findings, files=files)
+    looked = f"{count(asked, 'locked package')} looked up"
+    return msgspec.structs.replace(done, not_checked=tuple(gaps), looked=looked)
+
+
+async def _ask(source: Source, packages: Sequence[Locked], timeout: float) -> list[Finding]:
+    from shared.gate.registries import open_reach
+
+    registry = await asyncio.to_thread(open_reach, [source.entry])
+    with tempfile.TemporaryDirectory(prefix="mailroom-") as name:
+        folder = Path(name)
+        body = {
+            "source": source.name,
+            "address": source.address,
+            "packages": [[each.ecosystem, each.name, each.version] for each in packages],
+        }
+        (folder / "request").write_bytes(msgspec.json.encode(body))
+        script = Path(vulnerability_scan.__file__)
+        result = await run_command(
+            [sys.executable, "-I", str(script), str(folder / "request"), str(folder / "report")],
+            cwd=folder,
+            timeout=timeout,
+            writable=[folder],
+            readable=[script.parent, *registry.readable],
+            env=registry.environment,
+            reach=registry.reach,
+        )
+        if result.timed_out or result.exit_code:
+            said = result.output.strip().splitlines()[-1:] or [f"exit code {result.exit_code}"]
+            why = f"{source.address} did not answer in {timeout:g} s" if result.timed_out else said[0]
+            raise ActionError(clean(why, 200), "Check that this machine can reach it, and try again")
+        rows = (folder / "report").read_bytes().splitlines()
+    return [_finding(packages, row) for row in rows]
+
+
+def _finding(packages: Sequence[Locked], row: bytes) -> Finding:
+    index, label, level, summary, fixes = msgspec.json.decode(row, type=tuple[int, str, str, str, list[str]])
+    package = packages[index]
+    fixed = f"; fixed in {format_list(list(dict.fromkeys(fixes)), 3)}" if fixes else ""
+    head = f"{package.name} {package.version}: {clean(summary, 200) or label}{fixed}"
+    severity = rate(NAME, label, level or "unknown", package.file)
+    return make_finding(NAME, label, severity, package.file, package.line, head)

@@ -27,13 +27,13 @@ from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.gate.registries import open_reach
 from shared.projects.reading.discovery import Discovery
-from shared.sandbox import Reach
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.changing import changing, commands_of
 from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
 from shared.skills.workspace import (
+    changing,
+    commands_of,
     note_origin,
     open_workspace,
     origin_of,
@@ -124,7 +124,8 @@ class Engineer(Agent):
             self._copy(source, True) as copy,
         ):
             # It is made elsewhere, so that no program in the workspace can redirect it meanwhile.
-            await asyncio.to_thread(_adopt, workspace, copy.root, name)
+            with ConfinedFolder(workspace) as confined:
+                await asyncio.to_thread(confined.move_in, copy.root, name)
             await asyncio.to_thread(note_origin, self.context, name, source)
         note = f"; {len(copy.skipped)} files were left out" if copy.skipped else ""
         return Outcome(
@@ -201,26 +202,22 @@ class Engineer(Agent):
 
     async def _run(self, found: Discovery, folder: Path, copy: WorkingCopy) -> TestRun:
         settings, lines = self.context.settings, ", ".join(shlex.join(each.argv) for each in found.commands)
+        # The hosts that the settings or the profile allow; tests reach no others.
+        hosts = [entry for entry in self.context.allowed_reach() if entry.startswith("host:")]
+        trusted = [entry.removeprefix("host:") for entry in hosts]
         site = Site(
             repo=folder,
             copy=copy,
             log=outputs_path(self.context) / "tests.log",
             limits=Limits(whole=settings.test_timeout, one=settings.test_limit),
             note=self.context.progress,
-            reach=self._allowed_hosts(),
+            reach=open_reach(hosts, trusted=trusted).reach if hosts else None,
             record=self.context.record_connections,
         )
         async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
             async with telling(self.context.progress, "the environment is prepared"):
                 prepared = await prepare_tests(found, site, settings.environments)
             return await run_tests(found, prepared)
-
-    def _allowed_hosts(self) -> Reach | None:
-        """The hosts that the settings or the profile allow; tests reach no others."""
-        entries = self.context.allowed_reach()
-        hosts = [entry for entry in entries if entry.startswith("host:")]
-        trusted = [entry.removeprefix("host:") for entry in hosts]
-        return open_reach(hosts, trusted=trusted).reach if hosts else None
 
     def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
         settings, task = self.context.settings, self.context.current_task
@@ -231,11 +228,6 @@ class Engineer(Agent):
 
     def _changes(self) -> Path:
         return outputs_path(self.context) / "changes" / self.context.task.task_id
-
-
-def _adopt(workspace: Path, folder: Path, name: str) -> None:
-    with ConfinedFolder(workspace) as confined:
-        confined.move_in(folder, name)
 
 
 if __name__ == "__main__":

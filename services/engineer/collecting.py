@@ -1,19 +1,35 @@
-"""Collects the results of a run from what its runner wrote: events, reports, and at last what it printed."""
+"""Collects the results of a run from what its runner wrote, and says why there are none if so."""
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from services.engineer import console_results as console
-from services.engineer.console_results import script_place
-from services.engineer.events import list_running, parse_go, read_events, read_go_results
 from services.engineer.invocation import Invocation
-from services.engineer.results import UNPROVED, Results, add_up, failure, format_cut, read_junit, tally
+from services.engineer.results import (
+    UNPROVED,
+    Results,
+    add_up,
+    failure,
+    format_cut,
+    list_running,
+    parse_go,
+    read_events,
+    read_go_results,
+    read_junit,
+    script_place,
+    tally,
+)
 from shared.errors import ActionError
 from shared.projects.reading.test_commands import TestCommand
+from shared.projects.reading.test_environments import find_plugins
+from shared.projects.toolchains import PROGRAMS, format_package
+from shared.sandbox import CommandResult
 from shared.sandbox.confined import ConfinedFolder
 
 LONGEST_LINE = 2_000
@@ -38,15 +54,14 @@ CRASHED = re.compile(
 CONSOLE = "console text"
 
 
-class Runner(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of test runner.
+class Runner(NamedTuple):
+    """A kind of test runner: the ``ecosystem`` of the environment that its tests need (as in Preparation).
 
-    ``parsers`` read what it prints; the first that finds results counts. ``ecosystem`` is that of the
-    environment its tests need (as in Preparation).
+    ``parsers`` read what it prints; the first that finds results counts.
     """
 
+    ecosystem: str
     parsers: tuple[Callable[[str, Path], Results | None], ...]
-    ecosystem: str = ""
 
 
 JAVASCRIPT = (
@@ -57,21 +72,18 @@ JAVASCRIPT = (
     console.parse_ava,
 )
 PYTHON = (console.parse_unittest, console.parse_pytest)
+COMPILED = (console.parse_cargo, console.parse_go, console.parse_ctest)
 RUNNERS = {
-    "pytest": Runner(parsers=(console.parse_pytest,), ecosystem="python"),
-    "unittest": Runner(parsers=(console.parse_unittest,), ecosystem="python"),
-    "django": Runner(parsers=PYTHON, ecosystem="python"),
-    "node": Runner(parsers=(*JAVASCRIPT, console.parse_plain), ecosystem="javascript"),
-    "cargo": Runner(parsers=(console.parse_cargo,), ecosystem="rust"),
-    "go": Runner(parsers=(console.parse_go,), ecosystem="go"),
-    "ctest": Runner(parsers=(console.parse_ctest,), ecosystem="c"),
-    "java": Runner(parsers=(console.parse_maven, console.parse_gradle), ecosystem="java"),
-    "any": Runner(  # make, a script and the like: what they start in turn is not known
-        parsers=(
-            *(console.parse_cargo, console.parse_go, console.parse_ctest, console.parse_maven),
-            *(console.parse_gradle, *JAVASCRIPT, *PYTHON, console.parse_plain),
-        )
-    ),
+    "pytest": Runner("python", (console.parse_pytest,)),
+    "unittest": Runner("python", (console.parse_unittest,)),
+    "django": Runner("python", PYTHON),
+    "node": Runner("javascript", (*JAVASCRIPT, console.parse_plain)),
+    "cargo": Runner("rust", (console.parse_cargo,)),
+    "go": Runner("go", (console.parse_go,)),
+    "ctest": Runner("c", (console.parse_ctest,)),
+    "java": Runner("java", ()),  # its reports tell
+    # make, a script and the like: what they start in turn is not known
+    "any": Runner("", (*COMPILED, *JAVASCRIPT, *PYTHON, console.parse_plain)),
 }
 
 
@@ -190,9 +202,8 @@ def _read_jest(path: Path, root: Path) -> Results | None:
             counts.append((case.status, 1))
             if case.status == "failed":
                 said = "\n".join(case.failure_messages)
-                failures.append(
-                    failure(f"{place} › {case.full_name}", _first(said), script_place(said, root) or place)
-                )
+                name = f"{place} › {case.full_name}"
+                failures.append(failure(name, _first(said), script_place(said, root) or place))
     cut = UNPROVED if report.was_interrupted else ""
     return tally(counts, failures, cut) if counts else None
 
@@ -205,3 +216,124 @@ def strip_output(output: str) -> str:
     """``output`` without colours, its lines cut to LONGEST_LINE."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r\n", "\n")
     return "\n".join(line[:LONGEST_LINE] for line in plain.split("\n"))
+
+
+NOT_FOUND = (
+    r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
+    r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",
+    r"^(?:g?make)(?:\[\d+\])?: ([\w./+-]+): No such file or directory$",
+    r"^(?:\S+: )?line \d+: ([\w./+-]+): command not found$",
+    r"^No CMAKE_(?:C|CXX)_COMPILER could be found()",
+)
+"""What shells, env and make print if a program is missing."""
+MISSING_NODE = r"Cannot find (?:module|package) '((?:@[\w.-]+/)?\w[\w.-]*)"
+UNFETCHED = (
+    r"^(.*(?i:could not resolve (?:host|dependencies)|failed to download"
+    r"|could not transfer artifact|failed to get .+ as a"
+    r" dependency).*)$"
+)
+MISSING_MODULE = r"(?:^|: )(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"
+NO_TESTS = "The command found no tests to run"
+NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
+
+Diagnosis = tuple[str, str]  # A problem and its cure; both empty if there is none
+
+
+def diagnose(
+    command: TestCommand,
+    result: CommandResult,
+    results: Results | None,
+    root: Path,
+    hung: tuple[str, ...] = (),
+) -> Diagnosis:
+    """What kept the tests from being run or counted, and what to do."""
+    if result.timed_out:
+        where = f" in {hung[0]}" if hung else f" after the line: {_last_words(result.output)}"
+        done = f"{results.passed} had passed" if results else "the output does not tell how many had passed"
+        stopped = f"The tests were stopped after {result.seconds:.0f} seconds{where}; until then {done}"
+        return stopped, "Give a larger test_timeout, or see what it waits for"
+    if result.problem:
+        return f"The tests were stopped, because {result.problem}", ""
+    if result.exit_code and (missing := _find_missing(command, result, results, root)):
+        return missing
+    if results and results.cut:
+        return results.cut, "See in the log what ended it, and run the tests again"
+    if results is None:
+        nothing = re.search(NOTHING_RAN, result.output, re.MULTILINE)
+        return (NO_TESTS if nothing else _format_uncounted(result)), ""
+    if results.failed or results.errors:
+        return "", ""
+    if results.passed or results.skipped:
+        return (f"No test failed, but {_format_end(result)}" if result.exit_code else ""), ""
+    return (NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)), ""
+
+
+def _format_uncounted(result: CommandResult) -> str:
+    if result.exit_code == 0:
+        return "The command succeeded, but its output does not tell how many tests ran"
+    if result.exit_code < 0:
+        return f"The command was ended by signal {-result.exit_code}"
+    return f"Nothing was counted: {_format_end(result)}"
+
+
+def _format_end(result: CommandResult) -> str:
+    return f"the command ended with exit code {result.exit_code}: {_last_words(result.output)}"
+
+
+def _last_words(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line for line in lines if not re.match(r"npm (error|ERR!)|\{", line)] or lines
+    errors = [line for line in lines if re.match(r"(ERROR|error|Error|E  |fatal|\w*Error:)\b", line)]
+    return ([*lines[-1:], *errors[-1:]] or ["it printed nothing"])[-1][:300]
+
+
+def format_missing(program: str) -> Diagnosis:
+    """That a program is missing, and which package has it."""
+    name = program.rpartition("/")[2] or "cc"
+    cause = f"The program {name} is not installed"
+    if name in PROGRAMS.packages:
+        return cause, format_package(name)
+    return cause, "Install it, or the project's dependencies, and put its folder on the PATH"
+
+
+def _find_missing(
+    command: TestCommand, result: CommandResult, results: Results | None, root: Path
+) -> Diagnosis | None:
+    """What is missing, if that is why nothing was counted or why tests could not be collected."""
+    python = RUNNERS[command.runner].ecosystem == "python"
+    if python and (missing := _find_missing_python(result, root)):
+        return missing
+    if results is not None and (results.passed or results.failed):
+        return None
+    for pattern in NOT_FOUND:
+        if found := re.search(pattern, result.output, re.MULTILINE):
+            return format_missing(found[1])
+    if found := re.search(UNFETCHED, result.output, re.MULTILINE):
+        return f"A dependency could not be fetched: {found[1].strip()[:300]}", ""
+    if found := re.search(MISSING_NODE, result.output, re.MULTILINE):
+        cure = "Run npm install in the repository" if command.runner == "node" else ""
+        return f"The Node package {found[1]} is not installed", cure
+    return None if python else _find_missing_python(result, root)
+
+
+def _find_missing_python(result: CommandResult, root: Path) -> Diagnosis | None:
+    options = re.search(r"error: unrecognized arguments: (.+)", result.output)
+    if options and (names := " ".join(sorted(find_plugins(options[1])))):
+        return f"The project's pytest options {options[1]} need {names}", _format_install(names)
+    missing = {name.partition(".")[0] for name in re.findall(MISSING_MODULE, result.output, re.MULTILINE)}
+    bases = (root, root / "src")
+    modules = sorted(
+        name
+        for name in missing
+        if not any((base / name).exists() or (base / f"{name}.py").exists() for base in bases)
+    )
+    if not modules:
+        return None
+    names = " ".join(modules)
+    noun = "module" if len(modules) == 1 else "modules"
+    return f"The tests need the Python {noun} {names}, which the environment lacks", _format_install(names)
+
+
+def _format_install(names: str) -> str:
+    install = shlex.join(["pip", "install", *names.split()])
+    return f"Name it among the project's test dependencies, or: python3 -m venv .venv && .venv/bin/{install}"

@@ -4,7 +4,7 @@ The proof that a run ended is its runner's closing line, with as many tests as w
 results are ``cut``: those of what ran.
 
 Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
-go, CTest, Maven, Gradle.
+go, CTest. Maven, Gradle and Meson are counted by the reports that they always leave.
 """
 
 import re
@@ -19,6 +19,7 @@ from services.engineer.results import (
     format_cut,
     format_place,
     parse_counts,
+    script_place,
     tally,
 )
 from shared.contracts import TestFailure
@@ -30,9 +31,6 @@ UNITTEST_ENDS = {"ok": "passed", "FAIL": "failed", "skipped": "skipped", "ERROR"
 CARGO = ("passed", "failed", "ignored")
 GO_ENDS = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 AVA_FAILURE = r"^  (\S[^\n]{0,300})\n\n  (\S+\.[cm]?[jt]sx?:\d+)\n\n((?:.*\n){0,14})"
-SCRIPT_FRAME = re.compile(
-    r"(?:[('\s]|^)(?P<file>(?:file://)?[\w./@+-]+\.[cm]?[jt]sx?):(?P<line>\d+):\d+", re.MULTILINE
-)
 
 
 def parse_pytest(text: str, root: Path) -> Results | None:
@@ -77,9 +75,8 @@ def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
         if head is None:
             continue
         body = re.split(r"^-{70}\n", block, flags=re.MULTILINE)[1]
-        places = [
-            format_place(file, line, root) for file, line in re.findall(r'File "(.+?)", line (\d+)', body)
-        ]
+        lines = re.findall(r'File "(.+?)", line (\d+)', body)
+        places = [format_place(file, line, root) for file, line in lines]
         reasons = re.findall(r"^(\w[\w.]*(?:: .*)?)$", body.split("Traceback", 1)[-1], re.MULTILINE)
         name, case = head.groups()
         test = case if case and case.endswith(f".{name}") else ".".join(part for part in (case, name) if part)
@@ -88,7 +85,8 @@ def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
 
 def parse_tap(text: str, root: Path) -> Results | None:
     """The results of node:test (both its reporters) or of any other producer of TAP."""
-    summary = _counts_after_words(r"^(?:#|ℹ) (tests|pass|fail|cancelled|skipped|todo) (\d+)$", text)
+    words = re.findall(r"^(?:#|ℹ) (tests|pass|fail|cancelled|skipped|todo) (\d+)$", text, re.MULTILINE)
+    summary = dict(words)  # the last of each
     failures = (*_tap_failures(text, root), *_spec_failures(text, root))
     if "pass" in summary:
         return tally(summary.items(), failures)
@@ -101,11 +99,6 @@ def parse_tap(text: str, root: Path) -> Results | None:
     plans = re.findall(r"^1\.\.(\d+)", text, re.MULTILINE)
     cut = _cut(sum(map(int, plans)) - len(points)) if plans else UNPROVED
     return tally([("passed", passed), ("failed", failed), ("skipped", skipped)], failures, cut)
-
-
-def _counts_after_words(pattern: str, text: str) -> dict[str, int]:
-    """The numbers after words, such as ``# pass 3``, by word; the last of each."""
-    return {word: int(number) for word, number in re.findall(pattern, text, re.MULTILINE)}
 
 
 def _tap_failures(text: str, root: Path) -> Iterator[TestFailure]:
@@ -126,9 +119,8 @@ def _spec_failures(text: str, root: Path) -> Iterator[TestFailure]:
     for block in blocks:
         if match := re.match(r"(.+):(\d+):\d+\n✖ (.+?)(?: \([\d.]+ms\))?\n\s*(.*)", block):
             file, line, name, reason = match.groups()
-            yield failure(
-                name, reason, script_place(block[match.end() :], root) or format_place(file, line, root)
-            )
+            place = script_place(block[match.end() :], root) or format_place(file, line, root)
+            yield failure(name, reason, place)
 
 
 def parse_jest(text: str, root: Path) -> Results | None:
@@ -140,15 +132,14 @@ def parse_jest(text: str, root: Path) -> Results | None:
     counts = parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}
     stopped = re.search(r"^Test Suites: .*\d+ of (\d+) total$", text, re.MULTILINE)
     cut = f"The run ended early: not all of {stopped[1]} files were run" if stopped else ""
-    return tally(counts.items(), _jest_failures(text, root), cut)
-
-
-def _jest_failures(text: str, root: Path) -> Iterator[TestFailure]:
+    failures = []
     for suite in re.split(r"^FAIL +", text, flags=re.MULTILINE)[1:]:
         file = suite.split(maxsplit=1)[0]
         for block in re.split(r"^  ● ", suite, flags=re.MULTILINE)[1:]:
             name, _, rest = block.partition("\n")
-            yield failure(f"{file} › {name}", _first_line(rest), script_place(rest, root) or file)
+            place = script_place(rest, root) or file
+            failures.append(failure(f"{file} › {name}", _first_line(rest), place))
+    return tally(counts.items(), failures, cut)
 
 
 def parse_vitest(text: str, root: Path) -> Results | None:
@@ -183,12 +174,6 @@ def parse_mocha(text: str, root: Path) -> Results | None:
 
 def _first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def script_place(text: str, root: Path) -> str:
-    """The first place in a stack of JavaScript that is in the project itself."""
-    places = (format_place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
-    return next((each for each in places if each), "")
 
 
 def parse_cargo(text: str, root: Path) -> Results | None:
@@ -255,33 +240,6 @@ def parse_ctest(text: str, root: Path) -> Results | None:
     names = re.findall(r"^[ \t]+\d+ - (.+) \((.+)\)$", text, re.MULTILINE)
     failures = (failure(name, reason, "") for name, reason in names)
     return tally([("passed", total - failed), ("failed", failed)], failures)
-
-
-def parse_maven(text: str, root: Path) -> Results | None:
-    """The results of Maven's Surefire, summed over the modules."""
-    form = r"^\S* ?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$"
-    sums = re.findall(form, text, re.MULTILINE)
-    if not sums:
-        return None
-    run, *others = (sum(map(int, column)) for column in zip(*sums, strict=True))
-    counts = [("passed", run - sum(others)), *zip(("failed", "errors", "skipped"), others, strict=True)]
-    failing = re.findall(r"^\[ERROR\]   (\w[\w.]*)(?::(\d+))?(?:->\S+)? (.*)$", text, re.MULTILINE)
-    failures = (
-        failure(name, reason, f"{name.split('.')[0]}.java:{line}" if line else "")
-        for name, line, reason in failing
-    )
-    return tally(counts, failures)
-
-
-def parse_gradle(text: str, root: Path) -> Results | None:
-    """The results of Gradle, which prints counts only if something failed."""
-    closing = re.findall(r"^(\d+) tests completed, (\d+) failed(?:, (\d+) skipped)?$", text, re.MULTILINE)
-    if not closing:
-        return None
-    total, failed, skipped = (int(number or 0) for number in closing[-1])
-    names = re.findall(r"^(\w\S*) > (.+) FAILED\n +(.*)$", text, re.MULTILINE)
-    failures = (failure(f"{group}.{name}", reason, "") for group, name, reason in names)
-    return tally([("passed", total - failed - skipped), ("failed", failed), ("skipped", skipped)], failures)
 
 
 def parse_ava(text: str, root: Path) -> Results | None:

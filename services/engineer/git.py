@@ -13,7 +13,7 @@ from pathlib import Path
 from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, remove_tree, run_command
-from shared.skills.repository import ENVIRONMENT, Repository, find_any
+from shared.skills.git import ENVIRONMENT, Repository, find_any
 
 HARMLESS = frozenset(
     f"core.{name}"
@@ -84,7 +84,10 @@ async def read_only_git(repository: Repository) -> AsyncIterator[Git]:
                 listing = await git.read(
                     "config", "--file", str(config), "--no-includes", "-lz", cwd=git.folder
                 )
-                lines += [_format_setting(*entry.partition("\n")[::2]) for entry in listing.split("\0")]
+                for name, _, value in (entry.partition("\n") for entry in listing.split("\0")):
+                    section, _, key = name.partition(".")
+                    quoted = (value or "true").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+                    lines += [f'[{section}]\n\t{key} = "{quoted}"\n'] if name in HARMLESS else []
         (git.folder / "config").write_text("".join(lines))
         yield git
     finally:
@@ -116,14 +119,6 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
             shutil.copy2(source, target)
 
 
-def _format_setting(name: str, value: str) -> str:
-    if name not in HARMLESS:
-        return ""
-    section, _, key = name.partition(".")
-    quoted = (value or "true").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'[{section}]\n\t{key} = "{quoted}"\n'
-
-
 async def read_history(folder: Path, limit: int = 10, *, since: str = "", until: str = "") -> HistoryReading:
     """The history of the repository ``folder`` lies in, with its latest ``limit`` commits (1 to 1000).
 
@@ -143,11 +138,16 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 try:
                     options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
                 except ValueError:
-                    raise ActionError(
-                        f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
-                    ) from None
+                    reason = f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
+                    raise ActionError(reason) from None
             period = tuple(options)
-            commits = await _count_commits(git, folder, period)
+            head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
+            counted = (
+                "0"
+                if head.exit_code
+                else await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder)
+            )
+            commits = int(counted)
             return HistoryReading(
                 branch=await _read_branch(git, folder),
                 commits=commits,
@@ -167,13 +167,6 @@ async def _read_branch(git: Git, folder: Path) -> str:
         return named.output.strip()
     at = await git.run("rev-parse", "--short", "HEAD", cwd=folder)
     return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
-
-
-async def _count_commits(git: Git, folder: Path, period: tuple[str, ...]) -> int:
-    head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
-    if head.exit_code:
-        return 0
-    return int(await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder))
 
 
 async def _read_files(git: Git, folder: Path, period: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,17 +14,20 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.events import count_events
+from services.engineer.results import count_events
 from services.engineer.working_copy import WorkingCopy
-from shared.projects.environment import Surroundings, format_path
+from shared.projects.environments import Surroundings, format_path
 from shared.projects.reading.guesses import option_names
 from shared.projects.reading.project_files import ProjectFiles
-from shared.projects.reading.python_manifest import read_pytest_settings
 from shared.projects.reading.test_commands import TestCommand, recognise
+from shared.projects.reading.test_environments import read_pytest_settings
 from shared.sandbox import CommandResult, Reach, run_command
 
 REPORTERS = Path(__file__).with_name("reporters")
 PYTHON_WORDS = ("python", "python3")
+USUAL_REPORTERS = frozenset(
+    "spec dot min nyan progress list landing".split()
+)  # Of Mocha: ours may replace them
 JUNIT = "junit.xml"
 JEST = "jest.json"
 EVENTS = "events.jsonl"
@@ -67,7 +70,11 @@ def invoke(
     while command.runner == "ctest" and cwd != root and not (cwd / "CMakeLists.txt").is_file():
         cwd = cwd.parent
     search = format_path(*around.path)
-    plain, own = _words(command, search), _environment(command, around, search)
+    plain = _words(command, search)
+    # The variables a person's shell would have: tests of colours and terminals look at them.
+    own = {"TERM": "xterm", **command.env, **around.env, "PATH": search}
+    # It would wait for changes of files otherwise.
+    own |= {"CI": "true"} if "react-scripts" in command.starts else {}
     events, junit, jest = results / EVENTS, results / JUNIT, results / JEST
     argv, extra = _report(command, plain, cwd, copy, results)
     if "PYTHONPATH" in extra:
@@ -96,23 +103,14 @@ def invoke(
 def _words(command: TestCommand, search: str) -> tuple[str, ...]:
     """The command's words with a package manager that is installed."""
     words = command.argv
-    if (
-        words[0] in ("pnpm", "yarn", "bun")
-        and shutil.which(words[0], path=search) is None
-        and words[1:2] == ("run",)
-    ):
+    if shutil.which(words[0], path=search) is not None:
+        return words
+    if words[0] in ("pnpm", "yarn", "bun") and words[1:2] == ("run",):
         return ("npm", *words[1:])
-    if words[0] in PYTHON_WORDS and shutil.which(words[0], path=search) is None:
+    if words[0] in PYTHON_WORDS:
         other = next((name for name in PYTHON_WORDS if shutil.which(name, path=search)), words[0])
         return (other, *words[1:])
     return words
-
-
-def _environment(command: TestCommand, around: Surroundings, search: str) -> dict[str, str]:
-    """The variables a person's shell would have: tests of colours and terminals look at them."""
-    env = {"TERM": "xterm", **command.env, **around.env, "PATH": search}
-    # It would wait for changes of files otherwise.
-    return {**env, "CI": "true"} if "react-scripts" in command.starts else env
 
 
 def _report(
@@ -122,7 +120,12 @@ def _report(
     python_path = {"PYTHONPATH": str(REPORTERS)}
     if command.runner == "pytest":
         at = words.index("pytest") + 1
-        return (*words[:at], *_pyoption_names(cwd, copy, results), *words[at:]), python_path
+        # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
+        options: tuple[str, ...] = ("-p", "mailroom_pytest", "-o", f"cache_dir={results / 'cache'}")
+        if not any(read_pytest_settings(ProjectFiles(folder, copy.root)) for folder in (cwd, copy.root)):
+            # Else pytest looks for settings in the folders above, which are not the project's.
+            options += ("-c", os.devnull, "--rootdir", str(copy.root))
+        return (*words[:at], *options, *words[at:]), python_path
     if command.runner == "unittest":
         return tuple("mailroom_unittest" if word == "unittest" else word for word in words), python_path
     if command.runner == "go":
@@ -132,20 +135,10 @@ def _report(
     if command.runner == "node":
         return _report_javascript(command, words, results)
     if command.runner == "any":
-        options = shlex.join(["-p", "mailroom_pytest"])
         ruby = shlex.join(["--require", str(REPORTERS / "mailroom_rspec.rb")])
         ruby = " ".join(filter(None, (command.env.get("SPEC_OPTS", ""), ruby)))
-        return words, {**python_path, "PYTEST_ADDOPTS": options, "SPEC_OPTS": ruby}
+        return words, {**python_path, "PYTEST_ADDOPTS": "-p mailroom_pytest", "SPEC_OPTS": ruby}
     return words, {}
-
-
-def _pyoption_names(cwd: Path, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
-    # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
-    options: tuple[str, ...] = ("-p", "mailroom_pytest", "-o", f"cache_dir={results / 'cache'}")
-    if not any(read_pytest_settings(ProjectFiles(folder, copy.root)) for folder in (cwd, copy.root)):
-        # Else pytest looks for settings in the folders above, which are not the project's.
-        options += ("-c", os.devnull, "--rootdir", str(copy.root))
-    return options
 
 
 def _report_javascript(
@@ -153,15 +146,19 @@ def _report_javascript(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     starts = [word for word in command.starts if word not in ("npx", "c8", "nyc")]
     runner = starts[0].rpartition("/")[2] if starts else ""
+    tested = [word for name in (*command.names, *command.starts) for word in name.split()]
+    reported = re.search(r"(?:--reporter|-R)[= ](\S+)", " ".join(starts))
     options: tuple[str, ...] = ()
     if runner == "jest" or starts[:2] == ["react-scripts", "test"]:
         options = ("--json", f"--outputFile={results / JEST}")
     elif runner == "vitest" and not any(word.startswith("--reporter") for word in starts):
         options = ("--reporter=default", "--reporter=junit", f"--outputFile.junit={results / JUNIT}")
-    elif runner in ("mocha", "_mocha") and not _reports_elsewhere(starts):
+    elif runner in ("mocha", "_mocha") and (not reported or reported[1] in USUAL_REPORTERS):
         options = ("--reporter", str(REPORTERS / "mailroom_mocha.cjs"))
-    elif _runs_node_test(command):
-        return words, {"NODE_OPTIONS": _node_options(command.env.get("NODE_OPTIONS", ""), results)}
+    elif "--test" in tested and not any("--test-reporter" in word for word in tested):  # of Node itself
+        reporters = (("spec", "stdout"), (str(REPORTERS / "mailroom_node.mjs"), str(results / "node.out")))
+        added = [f'--test-reporter="{name}" --test-reporter-destination="{to}"' for name, to in reporters]
+        return words, {"NODE_OPTIONS": " ".join([command.env.get("NODE_OPTIONS", ""), *added]).strip()}
     if not options:
         return words, {}
     # npm needs a mark before what it hands on; the others would hand the mark on too.
@@ -169,49 +166,27 @@ def _report_javascript(
     return (*words, *mark, *options), {}
 
 
-def _runs_node_test(command: TestCommand) -> bool:
-    """Whether it comes to ``node --test`` without a reporter of its own."""
-    words = [word for name in (*command.names, *command.starts) for word in name.split()]
-    return "--test" in words and not any("--test-reporter" in word for word in words)
-
-
 def _alone(command: TestCommand, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
     """The runner that a script ends in, for one whose earlier steps, such as a linter, may fail."""
-    starts = command.starts or _only_runner(command)
+    starts = command.starts
+    if not starts and len(command.names) == 1:  # the one test runner that it starts somewhere, if it is one
+        words = tuple(next(iter(command.names)).split())
+        found = recognise(words)
+        is_runner = found and found.runner == "node" and not found.indirect and not found.browser
+        starts = words if is_runner else ()
     if command.runner != "node" or not starts or command.argv[0] not in ("npm", "pnpm", "yarn", "bun"):
         return ()
     words = starts if starts[0] in ("node", "tsx", "npx", "bun", "deno") else ("npx", "--no-install", *starts)
     return _report_javascript(msgspec.structs.replace(command, argv=words, starts=starts), words, results)[0]
 
 
-def _only_runner(command: TestCommand) -> tuple[str, ...]:
-    """The words of the one test runner that a script starts somewhere; empty if there are several or none."""
-    words = tuple(next(iter(command.names)).split()) if len(command.names) == 1 else ()
-    found = recognise(words)
-    return words if found and found.runner == "node" and not found.indirect and not found.browser else ()
-
-
-def _reports_elsewhere(words: list[str]) -> bool:
-    """Whether a mocha command has a reporter of its own beside the usual ones."""
-    named = re.search(r"(?:--reporter|-R)[= ](\S+)", " ".join(words))
-    return bool(named and named[1] not in ("spec", "dot", "min", "nyan", "progress", "list", "landing"))
-
-
-def _node_options(given: str, results: Path) -> str:
-    reporters = (("spec", "stdout"), (str(REPORTERS / "mailroom_node.mjs"), str(results / "node.out")))
-    options = [f'--test-reporter="{name}" --test-reporter-destination="{to}"' for name, to in reporters]
-    return " ".join([given, *options]).strip()
-
-
 def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
     """Configure, build and test beside the project, with the options of its CI and those its tests need."""
     flags = [word for word in command.before if word.startswith("-D")] or [*option_names(ProjectFiles(cwd))]
     build = "build-mailroom"
-    given = list(command.argv[1:])
+    pairs = itertools.pairwise(command.argv[1:])
     kept = [
-        f"{option} {shlex.quote(value)}"
-        for option, value in itertools.pairwise(given)
-        if option in ("-R", "-L", "-E", "-LE")
+        f"{option} {shlex.quote(value)}" for option, value in pairs if option in ("-R", "-L", "-E", "-LE")
     ]
     steps = (
         shlex.join(["cmake", "-S", ".", "-B", build, *flags]),
@@ -224,14 +199,8 @@ def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
 
 def _after(command: TestCommand, argv: tuple[str, ...]) -> tuple[str, ...]:
     """``argv`` after what the project builds before its tests."""
-    before = [line for line in command.before if not line.startswith("-D")]
-    if not before:
-        return argv
-    return (
-        "sh",
-        "-c",
-        "\n".join([*(f"{{ {line} ; }} || exit" for line in before), f"exec {shlex.join(argv)}"]),
-    )
+    before = [f"{{ {line} ; }} || exit" for line in command.before if not line.startswith("-D")]
+    return ("sh", "-c", "\n".join([*before, f"exec {shlex.join(argv)}"])) if before else argv
 
 
 # --- running it under a watch -----------------------------------------------------------------------
@@ -286,10 +255,19 @@ async def run_watched(
             if now - changed > quiet:
                 running.cancel()
                 await asyncio.wait({running})
-                return _interrupted(argv, log, now - started)
+                data = log.read_bytes()[-OUTPUT_LIMIT:] if log.is_file() else b""
+                return CommandResult(
+                    argv=tuple(argv),
+                    exit_code=-signal.SIGINT,
+                    output=data.decode("utf-8", "replace"),
+                    seconds=now - started,
+                    timed_out=True,
+                )
             if now - told > TELL_EVERY:
                 told = now
-                await note(await asyncio.to_thread(_progress, events, now - started))
+                ended, failed = await asyncio.to_thread(count_events, events)
+                counted = f"{ended:,} tests so far, {failed:,} failed" if ended else "the tests run"
+                await note(f"{counted} ({now - started:.0f} s)")
     finally:
         if not running.done():
             running.cancel()
@@ -301,17 +279,3 @@ def _size(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.stat(follow_symlinks=False).st_size
     return 0
-
-
-def _progress(events: Path, seconds: float) -> str:
-    ended, failed = count_events(events)
-    counted = f"{ended:,} tests so far, {failed:,} failed" if ended else "the tests run"
-    return f"{counted} ({seconds:.0f} s)"
-
-
-def _interrupted(argv: Sequence[str], log: Path, seconds: float) -> CommandResult:
-    data = log.read_bytes()[-OUTPUT_LIMIT:] if log.is_file() else b""
-    output = data.decode("utf-8", "replace")
-    return CommandResult(
-        argv=tuple(argv), exit_code=-signal.SIGINT, output=output, seconds=seconds, timed_out=True
-    )

@@ -1,6 +1,7 @@
 """The engineer's results as text for people, and what it delivers: a patch for each project."""
 
 import asyncio
+import contextlib
 import shlex
 import stat
 import tempfile
@@ -15,9 +16,8 @@ from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import RanCommand
-from shared.skills.git import BASE
-from shared.skills.repository import AUTHOR, ENVIRONMENT, find_any
+from shared.skills.git import AUTHOR, BASE, ENVIRONMENT, find_any
+from shared.skills.workspace import RanCommand
 from shared.tasks.actions import Outcome
 from shared.tasks.evidence import CODER, find_unproved
 from shared.text.display import count, flatten
@@ -105,17 +105,14 @@ def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
                 if stat.S_ISREG(mode):
                     loose.append(path)
                 elif stat.S_ISDIR(mode) and not name.startswith((".", "__")) and name != "node_modules":
-                    has_history = folder == "." and _has_history(confined, path)
+                    inside = None
+                    with contextlib.suppress(
+                        ActionError
+                    ):  # what cannot be read is reported when it is listed
+                        inside = confined.stat(f"{path}/.git")
+                    has_history = folder == "." and inside is not None and stat.S_ISDIR(inside.st_mode)
                     (projects if has_history else waiting).append(path)
     return projects, loose, unread
-
-
-def _has_history(confined: ConfinedFolder, folder: str) -> bool:
-    try:
-        inside = confined.stat(f"{folder}/.git")
-    except ActionError:
-        return False  # it cannot be read, which is reported when it is listed
-    return inside is not None and stat.S_ISDIR(inside.st_mode)
 
 
 def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], list[str]]:
@@ -191,9 +188,8 @@ def _format_counts(tests: TestSuite) -> str:
         return "nothing was counted"
     errors = "error" if tests.errors == 1 else "errors"
     counts = {"failed": tests.failed, errors: tests.errors, "skipped": tests.skipped}
-    return ", ".join(
-        [f"{tests.passed:,} passed", *(f"{number:,} {kind}" for kind, number in counts.items() if number)]
-    )
+    others = (f"{number:,} {kind}" for kind, number in counts.items() if number)
+    return ", ".join([f"{tests.passed:,} passed", *others])
 
 
 def _format_preparation(made: Preparation) -> str:
@@ -262,12 +258,8 @@ def outcome_of(tests: TestRun) -> ResultOutcome:
     """What a run of tests comes to: nothing that was cut short is done, whatever passed until then."""
     if tests.failed > 0 or tests.errors > 0 or tests.hung:
         return ResultOutcome.FINDINGS
-    if (
-        tests.passed < 0
-        or tests.incomplete
-        or any(suite.passed < 0 for suite in tests.suites)
-        or not (tests.passed or tests.skipped)
-    ):
+    uncounted = tests.passed < 0 or any(suite.passed < 0 for suite in tests.suites)
+    if uncounted or tests.incomplete or not (tests.passed or tests.skipped):
         return ResultOutcome.NOT_CHECKED
     ended_early = any("before its tests" in note for note in tests.notes)
     return ResultOutcome.FINDINGS if tests.problem or ended_early else ResultOutcome.DONE
@@ -312,7 +304,11 @@ def report_delivery(
     if delivery.missing:
         parts.append("\n".join(["Not handed over:", *(f"- {what}" for what in delivery.missing)]))
     if commands:
-        parts.append("\n".join(["Commands that were run:", *map(_format_command, listed)]))
+        ends = (
+            "stopped, its time was up" if each.timed_out else f"exit code {each.exit_code}" for each in listed
+        )
+        ran = [f"- {flatten(each.command, 120)} ({end})" for each, end in zip(listed, ends, strict=True)]
+        parts.append("\n".join(["Commands that were run:", *ran]))
     return msgspec.structs.replace(
         outcome,
         output="\n\n".join(parts),
@@ -368,11 +364,6 @@ def add_partial(error: ActionError, made: Sequence[str], workspace: Path) -> Act
     more = f" and {len(made) - 1} more" if len(made) > 1 else ""
     files = f"Unfinished: {made[0]}{more}. " if made else ""
     return ActionError(str(error).removesuffix("."), f"{files}The workspace is {workspace}")
-
-
-def _format_command(ran: RanCommand) -> str:
-    end = "stopped, its time was up" if ran.timed_out else f"exit code {ran.exit_code}"
-    return f"- {flatten(ran.command, 120)} ({end})"
 
 
 def _join(*groups: Iterable[str]) -> tuple[str, ...]:

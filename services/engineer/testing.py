@@ -5,22 +5,20 @@ import itertools
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from services.engineer.collecting import RUNNERS, Collected, collect, strip_output
-from services.engineer.diagnosis import diagnose, format_missing
-from services.engineer.events import format_go, parse_go
+from services.engineer.collecting import RUNNERS, Collected, collect, diagnose, format_missing, strip_output
 from services.engineer.invocation import Invocation, Note, invoke, run_watched
-from services.engineer.results import Results
+from services.engineer.results import Results, format_go, parse_go
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.log import logger
 from shared.projects import Environment, prepare
-from shared.projects.environment import Surroundings, find_surroundings
+from shared.projects.environments import find_surroundings
 from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import UNFORESEEN
@@ -89,9 +87,8 @@ async def run_tests(found: Discovery, site: Site) -> TestRun:
     """Run every test command; failures and what keeps tests from running are in the result."""
     suites = []
     for number, command in enumerate(found.commands):
-        log = (
-            site.log if number == 0 else site.log.with_name(f"{site.log.stem}-{number + 1}{site.log.suffix}")
-        )
+        another = site.log.with_name(f"{site.log.stem}-{number + 1}{site.log.suffix}")
+        log = another if number else site.log
         suites.append(await run_suite(command, msgspec.structs.replace(site, log=log), number))
     run = add_suites(suites)
     prepared = tuple(each.preparation for each in site.prepared)
@@ -147,20 +144,17 @@ async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSu
     if around.problem and (done.passed <= 0 or done.failed or done.errors):
         # It needs nothing to be installed, so it was tried; but what fails now may fail for that.
         return msgspec.structs.replace(suite, problem=around.problem, cure=around.cure)
-    return await rerun_failures(
-        command, done, site.repo, lambda again, at: _again(again, at, site, around, number)
-    )
 
+    async def again(command: TestCommand, seconds: float) -> TestSuite:
+        log = site.log.with_name(f"{site.log.stem}-again{site.log.suffix}")
+        limits = msgspec.structs.replace(site.limits, whole=seconds)
+        await site.note("runs the failing tests once more")
+        invocation = invoke(command, site.copy, around, limits.one, 100 + number)
+        return await _run(
+            command, invocation, msgspec.structs.replace(site, log=log, limits=limits), TestSuite()
+        )
 
-async def _again(
-    command: TestCommand, seconds: float, site: Site, around: Surroundings, number: int
-) -> TestSuite:
-    log = site.log.with_name(f"{site.log.stem}-again{site.log.suffix}")
-    limits = msgspec.structs.replace(site.limits, whole=seconds)
-    site = msgspec.structs.replace(site, log=log, limits=limits)
-    await site.note("runs the failing tests once more")
-    invocation = invoke(command, site.copy, around, site.limits.one, 100 + number)
-    return await _run(command, invocation, site, TestSuite())
+    return await rerun_failures(command, done, again)
 
 
 async def _run(command: TestCommand, invocation: Invocation, site: Site, suite: TestSuite) -> TestSuite:
@@ -169,7 +163,8 @@ async def _run(command: TestCommand, invocation: Invocation, site: Site, suite: 
     try:
         result = await _execute(invocation.argv, invocation.env, invocation, site)
         collected = await _collect(command, invocation, result, site, started)
-        for argv, env, notes in _other_ways(command, invocation, result, collected):
+        is_over = collected.results or result.timed_out or not result.exit_code
+        for argv, env, notes in () if is_over else _other_ways(command, invocation, result):
             again = await _execute(argv, env, invocation, site)
             counted = await _collect(command, invocation, again, site, started)
             if counted.results:
@@ -219,12 +214,9 @@ async def _collect(
 
 
 def _other_ways(
-    command: TestCommand, invocation: Invocation, result: CommandResult, collected: Collected
-) -> list[tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]]:
+    command: TestCommand, invocation: Invocation, result: CommandResult
+) -> Iterator[tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]]:
     """How to run it instead if it did not get to its tests: words, environment, and what to note about it."""
-    if collected.results or result.timed_out or not result.exit_code:
-        return []
-    ways: list[tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]] = []
     if unknown := re.search(r"error: unrecognized arguments: (.+)", result.output):
         pairs = itertools.pairwise(("", *command.argv))
         words = set(unknown[1].split())
@@ -232,15 +224,14 @@ def _other_ways(
         kept = tuple(word for word in invocation.argv if word not in lacking)
         if lacking:
             options = shlex.join(word for word in command.argv if word in lacking)
-            ways.append((kept, invocation.env, (f"Without {options}, which nothing here knows",)))
+            yield kept, invocation.env, (f"Without {options}, which nothing here knows",)
     if invocation.plain != invocation.argv and REFUSED.search(result.output):
-        ways.append((invocation.plain, invocation.plain_env, ()))
+        yield invocation.plain, invocation.plain_env, ()
     if invocation.alone:
         given = shlex.join(command.argv)
         counted = shlex.join(command.starts) or " ".join(command.names)
         note = f"`{given}` ended with exit code {result.exit_code} before its tests; counted is `{counted}`"
-        ways.append((invocation.alone, invocation.env, (note,)))
-    return ways
+        yield invocation.alone, invocation.env, (note,)
 
 
 def _conclude(
@@ -330,48 +321,35 @@ SHORT = 60.0
 Again = Callable[[TestCommand, float], Awaitable[TestSuite]]
 
 
-async def rerun_failures(command: TestCommand, suite: TestSuite, repo: Path, again: Again) -> TestSuite:
+async def rerun_failures(command: TestCommand, suite: TestSuite, again: Again) -> TestSuite:
     """``suite`` with its flaky tests named and counted as passed; ``again`` runs a command once more.
 
     Nothing is run again after a stop, nor if nothing was counted or every failure lies in the machine.
     """
     failing = [each.test for each in suite.failures if each.test not in suite.hung]
     broken = suite.failed + suite.errors
-    if suite.timed_out or broken <= 0 or not failing or _is_known(suite):
+    # Only the network or a missing module made them fail, or more than the command was run.
+    is_known = suite.problem or any(note.startswith((f"{broken} of ", "`")) for note in suite.notes)
+    if suite.timed_out or broken <= 0 or not failing or is_known:
         return suite
     named = command.runner == "pytest" and all("::" in name for name in failing[:MOST])
     if not named and suite.seconds > SHORT:
         return suite
-    second = await again(
-        _narrow(command, failing[:MOST]) if named else command, max(SHORT, 2 * suite.seconds)
-    )
+    if named:
+        # The failing tests in place of those that it names itself
+        options = (word for word in command.argv if word.rstrip("/") not in command.names)
+        names = failing[:MOST]
+        command = msgspec.structs.replace(command, argv=(*options, *names), names=frozenset(names))
+    second = await again(command, max(SHORT, 2 * suite.seconds))
     if second.passed <= 0 or second.incomplete:
         return suite
     still = {each.test for each in second.failures}
     candidates = failing[:MOST] if named else failing
     flaky = tuple(name for name in candidates if name not in still)
-    if len(still) < second.failed + second.errors:
-        return suite  # not all that failed is named, so what passed is not known
-    return _settle(suite, flaky, second)
-
-
-def _is_known(suite: TestSuite) -> bool:
-    """Whether only the network or a missing module made them fail, or more than the command was run."""
-    every = f"{suite.failed + suite.errors} of "
-    return bool(suite.problem) or any(note.startswith((every, "`")) for note in suite.notes)
-
-
-def _narrow(command: TestCommand, names: list[str]) -> TestCommand:
-    """The command with the tests ``names`` in place of those it names itself."""
-    options = tuple(word for word in command.argv if word.rstrip("/") not in command.names)
-    return msgspec.structs.replace(command, argv=(*options, *names), names=frozenset(names))
-
-
-def _settle(suite: TestSuite, flaky: tuple[str, ...], second: TestSuite) -> TestSuite:
-    if not flaky:
-        return suite
+    if len(still) < second.failed + second.errors or not flaky:
+        return suite  # if not all that failed is named, what passed is not known
     kept = tuple(each for each in suite.failures if each.test not in flaky)
-    number = min(len(flaky), suite.failed + suite.errors)
+    number = min(len(flaky), broken)
     failed = max(0, suite.failed - number)
     errors = suite.errors - max(0, number - suite.failed)
     ended = suite.exit_code if failed or errors else second.exit_code

@@ -24,8 +24,7 @@ from shared.projects.javascript import replaces_modules
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.git import BASE
-from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_repository
+from shared.skills.git import AUTHOR, BASE, ENVIRONMENT, Repository, find_repository
 
 MAX_BYTES = 2 << 30
 MAX_FILES = 200_000
@@ -325,15 +324,11 @@ def _remove(folder: Path, days: int, open_goals: Container[str]) -> int:
     for path in list(folder.glob("*")):
         if not TOKEN.fullmatch(path.name) or path.name in open_goals or path.is_symlink():
             continue
-        if path.is_dir() and time.time() - _last_used(path) > days * DAY:
+        used = time.time()
+        with contextlib.suppress(OSError):  # another process removes it
+            # When it, or something directly in it, was last changed
+            used = max(each.lstat().st_mtime for each in (path, *path.iterdir()))
+        if time.time() - used > days * DAY:
             remove_tree(path)
             removed += 1
     return removed
-
-
-def _last_used(path: Path) -> float:
-    """When a folder, or something directly in it, was last changed; now if another process removes it."""
-    try:
-        return max(each.lstat().st_mtime for each in (path, *path.iterdir()))
-    except OSError:
-        return time.time()

@@ -10,14 +10,27 @@ from services.frontier.brief import (
     Findings,
     compose_brief,
     discovery_outcome,
+    find_unsourced,
     number_sources,
+    synthesize,
 )
-from services.frontier.full_text import read_full_texts
 from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests
-from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
-from services.frontier.selection import Selector, all_items, without_private
-from services.frontier.sources import SourceAnswer, Sources, join_problems, parse_options, tell_stories
-from services.frontier.synthesis import find_unsourced, synthesize
+from services.frontier.selection import (
+    ReportedItems,
+    Selector,
+    all_items,
+    item_key,
+    store_discoveries,
+    without_private,
+)
+from services.frontier.sources import (
+    SourceAnswer,
+    Sources,
+    join_problems,
+    parse_options,
+    read_full_texts,
+    tell_stories,
+)
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run

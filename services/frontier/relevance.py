@@ -138,13 +138,18 @@ class Rater:
                 "There are no interests to measure papers by",
                 "Name some, or put them into the profile's options or into memory with the tag interest",
             )
-        texts = [f"{paper['title']}. {_said(paper)[:MAX_ABSTRACT]}" for paper in papers]
+        texts = [f"{paper['title']}. {summary_of(paper)[:MAX_ABSTRACT]}" for paper in papers]
         try:
             vectors = await self._memory.embed(*interests, *texts)
         except BusError as error:
             return list(papers), [f"Relevance is not rated by embedding: {error}"]
-        wanted, found = vectors[: len(interests)], vectors[len(interests) :]
-        return _with_ratings(papers, [_nearest_interest(each, interests, wanted) for each in found]), []
+        wanted, ratings = vectors[: len(interests)], []
+        for vector in vectors[len(interests) :]:
+            cosines = [sum(a * b for a, b in zip(vector, other, strict=True)) for other in wanted]
+            best = max(range(len(cosines)), key=cosines.__getitem__)
+            score, interest = relevance_of_cosine(cosines[best]), interests[best]
+            ratings.append(Relevance(score=score, by="embedding", interest=interest))
+        return _with_ratings(papers, ratings), []
 
     async def rate_by_model(
         self, papers: Sequence[Paper], interests: Sequence[str]
@@ -152,12 +157,15 @@ class Rater:
         """As ``rate``, by the model alone; without one the papers are returned as they are."""
         if not papers or not self._models.model.available:
             return list(papers), []
+
+        def check(ratings: Ratings) -> str | None:
+            numbers = sorted(rating.number for rating in ratings.ratings)
+            if numbers == list(range(1, len(papers) + 1)):
+                return None
+            return f"Rate each paper once: their numbers are 1 to {len(papers)}, and you rated {numbers}"
+
         try:
-            answer = await self._models.ask_model_for(
-                [_rating_prompt(papers, interests)],
-                Ratings,
-                lambda ratings: _check_ratings(ratings, len(papers)),
-            )
+            answer = await self._models.ask_model_for([_rating_prompt(papers, interests)], Ratings, check)
         except ModelError as error:
             return list(papers), [f"Relevance is not rated by a model: {error}"]
         ratings = [
@@ -167,7 +175,7 @@ class Rater:
         return _with_ratings(papers, ratings), []
 
 
-def _said(item: Mapping[str, Any]) -> str:
+def summary_of(item: Mapping[str, Any]) -> str:
     """The abstract of a paper, or the summary of news."""
     return str(item.get("abstract") or item.get("summary") or "")
 
@@ -189,14 +197,6 @@ def relevance_of_cosine(cosine: float) -> float:
     return round(10 * min(1.0, max(0.0, (cosine - UNRELATED) / (SAME - UNRELATED))), 1)
 
 
-def _nearest_interest(
-    vector: Sequence[float], interests: Sequence[str], wanted: Sequence[Sequence[float]]
-) -> Relevance:
-    cosines = [sum(a * b for a, b in zip(vector, other, strict=True)) for other in wanted]
-    best = max(range(len(cosines)), key=cosines.__getitem__)
-    return Relevance(score=relevance_of_cosine(cosines[best]), by="embedding", interest=interests[best])
-
-
 def _with_ratings(papers: Sequence[Paper], ratings: Sequence[Relevance]) -> list[Paper]:
     return [
         {**paper, "relevance": [*paper.get("relevance", []), msgspec.to_builtins(rating)]}
@@ -206,7 +206,7 @@ def _with_ratings(papers: Sequence[Paper], ratings: Sequence[Relevance]) -> list
 
 def _rating_prompt(papers: Sequence[Paper], interests: Sequence[str]) -> Message:
     listed = [
-        f"{number}. {paper['title']}\n{clean(_said(paper), MAX_ABSTRACT)}\n"
+        f"{number}. {paper['title']}\n{clean(summary_of(paper), MAX_ABSTRACT)}\n"
         for number, paper in enumerate(papers, start=1)
     ]
     asked = (
@@ -214,10 +214,3 @@ def _rating_prompt(papers: Sequence[Paper], interests: Sequence[str]) -> Message
         f"(exactly that), with a reason in one sentence.\nInterests: {'; '.join(interests)}\n\n"
     )
     return Message(role="user", text=asked + quote("what was found", "\n".join(listed)))
-
-
-def _check_ratings(ratings: Ratings, count: int) -> str | None:
-    numbers = sorted(rating.number for rating in ratings.ratings)
-    if numbers == list(range(1, count + 1)):
-        return None
-    return f"Rate each paper once: their numbers are 1 to {count}, and you rated {numbers}"

@@ -1,4 +1,4 @@
-"""The sources: arXiv and feeds, each asked at most once in some hours; items about one thing are joined."""
+"""The sources: arXiv with the texts of papers, and feeds; what is about one thing is joined."""
 
 import asyncio
 import contextlib
@@ -17,10 +17,12 @@ from shared.files import write_atomically
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
 from shared.settings import Settings
+from shared.skills.documents import extract_text
 from shared.skills.news import drop_duplicates, read_news
 from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
 from shared.text.display import format_list
 from shared.text.prose import find_terms, is_supported, split_sentences
+from shared.web.fetching import fetch_configured
 from shared.web.quoting import clean, quote
 
 CANDIDATES = 5
@@ -191,24 +193,28 @@ def group_stories(items: Iterable[Item]) -> list[Item]:
     stories: list[tuple[frozenset[str], Item]] = []
     for item in items:
         words = frozenset(find_terms(item["title"]))
-        same = next((story for known, story in stories if _is_same(words, known)), None)
+        common = ((len(words & known), min(len(words), len(known)), story) for known, story in stories)
+        same = next(
+            (
+                story
+                for number, least, story in common
+                if number >= LEAST_WORDS and number >= SAME_WORDS * least
+            ),
+            None,
+        )
         if same is None:
             stories.append((words, {**item, "also": [], "also_from": [], "members": []}))
             continue
         same["members"].append(item)
-        hosts = {_host(same["link"]), *map(_host, same["also"])}
-        if _host(item["link"]) not in hosts and len(same["also"]) < MAX_SOURCES:
+        hosts = {host_of(same["link"]), *map(host_of, same["also"])}
+        if host_of(item["link"]) not in hosts and len(same["also"]) < MAX_SOURCES:
             same["also"].append(item["link"])
             same["also_from"].append(item["source"])
     return [story for _, story in stories]
 
 
-def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
-    common = len(one & other)
-    return common >= LEAST_WORDS and common >= SAME_WORDS * min(len(one), len(other))
-
-
-def _host(link: str) -> str:
+def host_of(link: str) -> str:
+    """The host of an address, without its ``www``; empty if it has none."""
     return (urlsplit(link).hostname or "").removeprefix("www.")
 
 
@@ -245,11 +251,8 @@ async def tell_stories(models: ModelSession, stories: Sequence[Item]) -> tuple[l
         return list(plain.values()), [f"The model did not tell the news: {error}"]
     for each in answer.stories:
         if (story := plain.get(each.number)) is not None:
-            kept = [
-                sentence
-                for sentence in split_sentences(clean(each.sentences, MAX_TOLD))[:2]
-                if is_supported(sentence, _known(story))
-            ]
+            told = split_sentences(clean(each.sentences, MAX_TOLD))[:2]
+            kept = [sentence for sentence in told if is_supported(sentence, _known(story))]
             story["told"] = " ".join(kept) or story["told"]
     return list(plain.values()), []
 
@@ -265,3 +268,51 @@ def tell_plainly(story: Mapping[str, Any]) -> str:
 def _known(story: Mapping[str, Any]) -> str:
     texts = [story, *story.get("members", ())]
     return " ".join(f"{each['title']}. {each.get('summary') or ''}" for each in texts)
+
+
+MAX_TEXT = 12_000  # Characters of a paper that are kept: its beginning, and its end, where it concludes
+SECONDS = 60.0  # Seconds for fetching one and taking it apart
+
+
+async def read_full_texts(
+    papers: Sequence[Mapping[str, Any]], most: int, settings: Settings
+) -> tuple[dict[str, str], list[str]]:
+    """The texts of the first ``most`` papers by their arXiv ids, and a sentence for each that was not read.
+
+    They come from the host of the setting arxiv_url, or from arXiv's own if that is arXiv.
+    """
+    chosen = list(papers)[:most]
+    answers = await asyncio.gather(*(_read(paper, settings) for paper in chosen))
+    found = {str(paper["arxiv_id"]): text for paper, (text, _) in zip(chosen, answers, strict=True) if text}
+    return found, list(dict.fromkeys(problem for _, problem in answers if problem))
+
+
+async def _read(paper: Mapping[str, Any], settings: Settings) -> tuple[str, str]:
+    url = pdf_address(paper, settings.arxiv_url)
+    try:
+        async with asyncio.timeout(SECONDS):
+            answer = await fetch_configured(
+                url, "application/pdf", timeout=settings.http_timeout, private_hosts=settings.private_hosts
+            )
+            extract = await extract_text(answer.body, "pdf", url)
+    except ActionError as error:
+        return "", f"The text of arXiv:{paper['arxiv_id']} was not read: {clean(error.cause, 200)}"
+    except TimeoutError:
+        return "", f"The text of arXiv:{paper['arxiv_id']} was not read within {SECONDS:g} s"
+    return cut_text(extract.text), ""
+
+
+def pdf_address(paper: Mapping[str, Any], arxiv_url: str) -> str:
+    """Where a paper's PDF is: with arXiv, or at the mirror that is set."""
+    place = urlsplit(arxiv_url)
+    if (place.hostname or "").endswith("arxiv.org"):
+        return str(paper["pdf_url"])
+    return f"{place.scheme}://{place.netloc}/pdf/{paper['arxiv_id']}"
+
+
+def cut_text(text: str) -> str:
+    """The beginning of a text and its end, on one line."""
+    whole = clean(text, 10 * MAX_TEXT)
+    if len(whole) <= MAX_TEXT:
+        return whole
+    return f"{whole[: 2 * MAX_TEXT // 3]} ... {whole[-MAX_TEXT // 3 :]}"

@@ -1,6 +1,228 @@
-"""The gateway process."""
+"""The life of the gateway: connection, index, presence, HTTP server, shutdown."""
 
-from services.gateway.process import main
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from pathlib import Path
+
+import uvicorn
+
+from services.gateway.app import build_app
+from services.gateway.call import Gateway, SpokenWords
+from services.gateway.delivery.service import MailboxSearch, deliver_for_ever
+from services.gateway.hooks import Deliveries
+from services.gateway.index.index import LogIndex
+from services.gateway.index.store import Store
+from services.gateway.metrics.exposition import Exposition
+from services.gateway.sealing import Sealer, Witnesses
+from services.gateway.security.authentication import AccessLog
+from services.gateway.security.limits import PatientProtocol
+from shared import log, settings, subjects
+from shared.access.credentials import write_address
+from shared.agent.process import RESTART_STATUS, ControlFollower
+from shared.bus import Bus
+from shared.bus.peers import Holder
+from shared.contracts import Presence, generate_iso_timestamp
+from shared.errors import BusError, MailroomError, StartError
+from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
+from shared.settings import Settings
+from shared.tasks.profiles import Profile, load_profile
+
+DEFAULT_URL = "nats://127.0.0.1:4222"
+CONNECT_WAIT = 15.0  # Seconds a starting process waits for the server
+GRACE = 2  # Seconds that open requests have when the gateway stops; streams are ended at once
+KEEP_ALIVE = 15
+"""Seconds an unused connection stays open: longer than clients keep theirs (httpx: 5), so that none
+sends a request on one that is being closed."""
+BACKLOG = 512
+
+logger = log.logger(__name__)
+
+
+def main() -> None:
+    """Run the gateway until SIGTERM or SIGINT; a MailroomError ends it with its sentence and exit code 1."""
+    try:
+        config = settings.load()
+        profile = load_profile(Path(__file__).resolve().parent / "profile.yaml")
+        log.configure(profile.name, level=config.log_level, form=config.log_format)
+        limit_start(config.start_limit)
+        import uvloop
+
+        if uvloop.run(_run(config, profile)):
+            sys.exit(RESTART_STATUS)
+    except MailroomError as error:
+        sys.exit(f"gateway: {error}")
+
+
+async def _run(config: Settings, profile: Profile) -> bool:
+    """Run until a signal, a closed connection, or a restart that people want; whether it is the last."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    bus = await Bus.connect(
+        profile.name,
+        config.nats_url or DEFAULT_URL,
+        config.keys / f"{profile.name}.nk",
+        wait=CONNECT_WAIT,
+        synced=config.nats_sync == "always",
+    )
+    # It may read the audit's live copies and no others.
+    copies = subjects.AUDIT_PREFIX + subjects.control(profile.name)
+    control = ControlFollower(bus, profile.name, subject=copies)
+    try:
+        async with _serving(config, profile, bus):
+            await control.start()
+            ends = (bus.closed.wait(), stop.wait(), control.restart.wait(), control.follow())
+            tasks = [asyncio.ensure_future(each) for each in ends]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return control.restart.is_set()
+    finally:
+        await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterator[None]:
+    listener = open_listener(config)
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    store = Store(config.gateway / "index.db")
+    index = LogIndex(bus, store)
+    access = AccessLog(bus, config)
+    exposition = Exposition(bus, index)
+    words = SpokenWords()
+    sealer = Sealer(bus, index.wait_for_change)
+    index.listeners.append(sealer.hear)
+    gateway = Gateway(
+        bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition, words=words
+    )
+    server = _Server(
+        uvicorn.Config(
+            build_app(gateway),
+            http=PatientProtocol,
+            log_config=None,
+            access_log=False,  # addresses hold one-time links
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,  # anybody on this machine could name another address
+            timeout_graceful_shutdown=GRACE,
+            timeout_keep_alive=KEEP_ALIVE,
+        )
+    )
+    presence = _PresenceWriter(config, profile, bus)
+    tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
+    try:
+        write_address(config, url)
+        await words.listen(bus)
+        about = profile.name, version("mailroom"), profile.description
+        await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
+        await presence.begin()  # last: who sees it may ask for what is served above
+        tasks.append(asyncio.create_task(access.run()))
+        tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
+        tasks.append(asyncio.create_task(deliver_for_ever(gateway)))
+        tasks.append(asyncio.create_task(sealer.run()))
+        tasks.append(asyncio.create_task(Witnesses(config, sealer).run()))
+        tasks.append(asyncio.create_task(presence.keep()))
+        logger.info("ready", url=url, instance=bus.instance)
+        yield
+    finally:
+        logger.info("stopping")
+        server.should_exit = True
+        await asyncio.wait({tasks[1]}, timeout=GRACE + 1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await presence.remove()
+        store.close()
+
+
+class _Server(uvicorn.Server):
+    """The HTTP server, which leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+def open_listener(config: Settings) -> socket.socket:
+    """A socket that listens on the gateway's address; raises StartError if that is not possible.
+
+    If another program has the port, a free one is taken.
+    """
+    family = socket.AF_INET6 if ":" in config.gateway_address else socket.AF_INET
+    for port in dict.fromkeys((config.gateway_port, 0)):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((config.gateway_address, port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            if port == 0 or error.errno not in (98, 48):
+                raise StartError(
+                    f"The gateway cannot listen on {config.gateway_address}:{port}: {error.strerror}",
+                    "Set MAILROOM_GATEWAY_ADDRESS and MAILROOM_GATEWAY_PORT to what this machine has",
+                ) from None
+            logger.warning("its_port_is_in_use_so_it_takes_a_free_one", port=port)
+            continue
+        return listener
+    raise AssertionError
+
+
+class _PresenceWriter:
+    """Publishes that the gateway is there, and shows it to the process that started it."""
+
+    def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
+        self._profile, self._bus = profile, bus
+        self._subject = subjects.presence(profile.name, bus.instance)
+        path = heartbeat_path(config, profile.name, os.getpid())
+        self._heartbeat = Heartbeat(path, config.unresponsive_limit)
+        self._started_at = generate_iso_timestamp()
+
+    async def begin(self) -> None:
+        """Store the presence, and begin the heartbeat."""
+        await self._write()
+        self._heartbeat.start()
+
+    async def _write(self) -> None:
+        here = Holder.this(self._bus.instance)
+        presence = Presence(
+            sender=self._profile.name,
+            agent=self._profile.name,
+            instance=self._bus.instance,
+            version=version("mailroom"),
+            description=self._profile.description,
+            pid=here.pid,
+            host=here.host,
+            space=here.space,
+            started_at=self._started_at,
+        )
+        await self._bus.store(self._subject, presence.to_json())
+
+    async def keep(self) -> None:
+        """Write it again and again; runs until cancelled."""
+        while True:
+            await asyncio.sleep(subjects.PRESENCE_INTERVAL)
+            try:
+                if self._bus.connected:
+                    await self._write()
+            except BusError as error:
+                logger.warning("presence_unsent", error=str(error))
+
+    async def remove(self) -> None:
+        """Take the presence back."""
+        if self._bus.connected:
+            with contextlib.suppress(BusError):
+                await self._bus.publish(self._subject, b"", headers={"KV-Operation": "DEL"})
+        self._heartbeat.stop()
+
 
 if __name__ == "__main__":
     main()

@@ -18,9 +18,8 @@ from services.gateway.api import TABLE
 from services.gateway.call import Gateway
 from services.gateway.hooks import hook_routes
 from services.gateway.login import login_routes
-from services.gateway.openapi import describe
 from services.gateway.problems import title_of, to_response
-from services.gateway.routing import make_routes
+from services.gateway.routing import describe, make_routes
 from services.gateway.security.guard import secure
 from shared.log import logger
 
@@ -52,9 +51,19 @@ class Files:
 
     def answer(self, request: Request, name: str, status: int = 200) -> Response:
         """The file ``name``, or that the browser's copy is right; raises HTTPException (404)."""
-        kept = self._find(name)
-        if kept is None:
+        if any(part in ("", ".", "..") or not part.isprintable() or "\\" in part for part in name.split("/")):
             raise HTTPException(404)
+        path = self._folder / name
+        try:
+            found = path.stat()
+            stamp = (found.st_mtime_ns, found.st_size)
+            kept = self._kept.get(name)
+            if not stat.S_ISREG(found.st_mode):
+                raise HTTPException(404)
+            if kept is None or kept.stamp != stamp:
+                kept = self._kept[name] = _read(path, stamp)
+        except OSError:
+            raise HTTPException(404) from None
         headers = {"Cache-Control": self._cache, "ETag": kept.tag, "Vary": "Accept-Encoding"}
         if status == 200 and kept.tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
@@ -62,22 +71,6 @@ class Files:
         if kept.packed and "gzip" in request.headers.get("accept-encoding", ""):
             data, headers["Content-Encoding"] = kept.packed, "gzip"
         return Response(data, status, headers, media_type=kept.kind)
-
-    def _find(self, name: str) -> _Kept | None:
-        if any(part in ("", ".", "..") or not part.isprintable() or "\\" in part for part in name.split("/")):
-            return None
-        path = self._folder / name
-        try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                return None
-            stamp = (found.st_mtime_ns, found.st_size)
-            kept = self._kept.get(name)
-            if kept is None or kept.stamp != stamp:
-                kept = self._kept[name] = _read(path, stamp)
-        except OSError:
-            return None
-        return kept
 
 
 def _read(path: Path, stamp: tuple[int, int]) -> _Kept:
@@ -150,17 +143,14 @@ def build_app(gateway: Gateway) -> ASGIApp:
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
-    if error.status_code == 404 and _is_for_people(request):
+    wants_page = "text/html" in request.headers.get("accept", "")
+    # A person typed an address: not a script, and not a part of a page.
+    is_typed = request.method == "GET" and wants_page and not path.startswith(("/api/", "/web/"))
+    if error.status_code == 404 and is_typed:
         return PAGE.answer(request, "index.html", 404)  # it says that there is no such page
     detail = f"{request.method} {path[:200]}: {title_of(error.status_code)}"
     cure = "'GET /openapi.json' lists what there is" if error.status_code in (404, 405) else ""
     return to_response(error.status_code, detail, cure, headers=dict(error.headers or {}))
-
-
-def _is_for_people(request: Request) -> bool:
-    """Whether a person typed an address: not a script, and not a part of a page."""
-    wants_page = "text/html" in request.headers.get("accept", "")
-    return request.method == "GET" and wants_page and not request.url.path.startswith(("/api/", "/web/"))
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

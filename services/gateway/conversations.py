@@ -4,24 +4,25 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 
 from services.gateway.call import Gateway
-from services.gateway.index.recent import Recent
-from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.index import Recent
+from services.gateway.index.rows import Position
 from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found
 from shared import subjects
 from shared.access.scopes import Person, Scope
-from shared.bus.wire import restored
-from shared.contracts import AnswerWords, AskedBack, ContextItem, Question, Response, StopAnswer, TaskStatus
+from shared.bus.client import restored
+from shared.contracts import AnswerWords, Question, Response, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal
 from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
+from shared.views.desk import Answer, Note, Session, SessionSummary, Turn
+from shared.views.timeline import MessageRow
 
 MAX_TURNS = 50  # The most turns of a session that are read at once
 PAGE_SESSION = "reminders"
@@ -31,78 +32,32 @@ MOST_REMEMBERED = 2_000  # The most characters of a message among them
 PREVIEW = 200  # The most characters of a text in the list of sessions
 
 
-class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation: how it began, who asked, how many questions there were, and the latest answer."""
-
-    session_id: str
-    title: str
-    person: str
-    begun_at: str
-    last_at: str
-    questions: int
-    last_answer: str
-    next: int
-    """The cursor of the sessions after this one."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the desk answered; ``citations`` are nodes of memory, addresses and tasks.
-
-    ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
-    ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
-    ``asks`` is what it asks back, ``understood`` the whole message that a short one was taken for.
-    """
-
-    id: str
-    at: str
-    text: str
-    citations: tuple[str, ...] = ()
-    route: str = ""
-    confidence: float = 0.0
-    outcome: str = ""
-    goal_id: str = ""
-    context: tuple[ContextItem, ...] = ()
-    unknowns: tuple[str, ...] = ()
-    asks: AskedBack | None = None
-    understood: str = ""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A question and its answer; ``state`` is ``waiting``, ``answered`` or ``refused`` (with the ``reason``).
-
-    ``seq`` is the question's place in the audit.
-    """
-
-    id: str
-    session_id: str
-    at: str
-    person: str
-    text: str
-    seq: int
-    state: str = "waiting"
-    reason: str = ""
-    answer: Answer | None = None
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation, oldest turn first; ``earlier`` is the cursor of the turns before, 0 for none."""
-
-    session_id: str
-    turns: list[Turn]
-    earlier: int = 0
-
-
 def list_sessions(gateway: Gateway, person: Person, before: int, limit: int) -> list[SessionSummary]:
     """The conversations that ``person`` may read, those that went on last first; ``before`` is a cursor."""
-    query = gateway.index.store.query
-    rows = query(
-        "SELECT session, first, last, count FROM (SELECT session, min(number) AS first, max(number) AS last, "
-        "count(*) AS count FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
-        "JOIN messages ON messages.number = first "
-        "WHERE (? = 0 OR last < ?) AND (? OR person = ?) ORDER BY last DESC LIMIT ?",
+    rows = gateway.index.store.query(
+        "WITH found AS (SELECT session, min(number) AS first, max(number) AS last, count(*) AS questions "
+        "FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
+        "SELECT session, begun.text, begun.person, begun.time, coalesce(answer.time, asked.time), questions, "
+        "coalesce(answer.text, ''), last FROM found JOIN messages AS begun ON begun.number = first "
+        "JOIN messages AS asked ON asked.number = last LEFT JOIN messages AS answer ON answer.number = "
+        "(SELECT reply.number FROM letters AS question JOIN letters AS reply ON reply.cause = question.id "
+        "AND reply.cause != '' WHERE question.number = last LIMIT 1) "
+        "WHERE (? = 0 OR last < ?) AND (? OR begun.person = ?) ORDER BY last DESC LIMIT ?",
         [PAGE_SESSION, before, before, person.scope is Scope.ADMIN, person.name, limit],
     )
-    return [_summarize(query, *row) for row in rows]
+    return [
+        SessionSummary(
+            session_id=session,
+            title=title[:PREVIEW],
+            person=asker,
+            begun_at=begun,
+            last_at=at,
+            questions=questions,
+            last_answer=answer[:PREVIEW],
+            next=last,
+        )
+        for session, title, asker, begun, at, questions, answer, last in rows
+    ]
 
 
 def require_readable(gateway: Gateway, session_id: str, person: Person) -> None:
@@ -132,32 +87,6 @@ def find_owner(gateway: Gateway, session_id: str) -> str | None:
         [session_id],
     )
     return str(rows[0][0]) if rows else None
-
-
-def _summarize(query: Any, session: str, first: int, last: int, questions: int) -> SessionSummary:
-    begun, title, person = _message(query, first)
-    asked, *_ = _message(query, last)
-    answers = query(
-        "SELECT answer.number FROM letters AS question JOIN letters AS answer ON answer.cause = question.id "
-        "WHERE question.number = ? LIMIT 1",
-        [last],
-    )
-    at, text, _ = _message(query, answers[0][0]) if answers else (asked, "", "")
-    return SessionSummary(
-        session_id=session,
-        title=title[:PREVIEW],
-        person=person,
-        begun_at=begun,
-        last_at=at,
-        questions=questions,
-        last_answer=text[:PREVIEW],
-        next=last,
-    )
-
-
-def _message(query: Any, number: int) -> tuple[str, str, str]:
-    ((time, text, person),) = query("SELECT time, text, person FROM messages WHERE number = ?", [number])
-    return time, text, person
 
 
 async def read_session(gateway: Gateway, session_id: str, before: int = 0) -> Session:
@@ -256,18 +185,6 @@ STOP_PATIENCE = 10.0  # Seconds until an answer that was stopped should have end
 
 _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
 _REFUSED = subjects.dead(subjects.NEXUS)
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent does for an answer: it was asked (``asked``), began (``begun``), says how far it is
-    (``noted``) or has ended (``ended``).
-    """
-
-    agent: str
-    step: str
-    task_id: str
-    text: str
-    at: str
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

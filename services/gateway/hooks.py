@@ -22,30 +22,36 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.call import Gateway
+from services.gateway.delivery.events import LogReader
 from services.gateway.delivery.sender import FIRST_PAUSE, GIVE_UP, pause_after
 from services.gateway.index.index import LogIndex
-from services.gateway.index.reading import LogReader
 from services.gateway.index.store import Store
 from services.gateway.problems import Failure, status_of, to_response
 from services.gateway.routing import JSON
 from services.gateway.security.authentication import AccessLog
 from shared import subjects
-from shared.access.address import public_address
-from shared.access.hooks import HookFile, Incoming, Kind, Outgoing
+from shared.access.credentials import public_address
+from shared.access.scopes import HookFile, Kind, Outgoing
 from shared.bus import Bus, Stored
-from shared.contracts import AccessAct, ApprovalRequest, DeadLetter, Envelope, Goal, StateChanged, decode
+from shared.contracts import (
+    AccessAct,
+    ApprovalRequest,
+    DeadLetter,
+    Envelope,
+    Goal,
+    StateChanged,
+    decode,
+)
 from shared.delivery.http import sign, verify, verify_github
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
-from shared.operations.submission import derive_goal_id, make_body, submit_keyed
+from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.settings import Settings
 from shared.tasks.said import QUOTED, names_something
-from shared.text.display import flatten
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, format_network_error
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
-
 
 SHORT, LONG = 200, 2_000  # The most characters of a goal's text, and of what an agent writes
 
@@ -98,7 +104,19 @@ def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
         case StateChanged():
             return None
         case ApprovalRequest():
-            return _approval_notice(envelope, stored, store, address)
+            asks = flatten(envelope.what, LONG)
+            return _notice(
+                "approval_asked",
+                stored,
+                envelope,
+                store,
+                address,
+                text=f"{envelope.sender} asks: {asks}",
+                task_id=envelope.task_id,
+                asks=asks,
+                why=flatten(envelope.why, LONG),
+                expires_at=envelope.expires_at,
+            )
         case DeadLetter():
             return _notice(
                 "dead_letter",
@@ -119,22 +137,6 @@ def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
 def is_wanted(notice: Notice, kinds: tuple[Kind, ...]) -> bool:
     """Whether a webhook for ``kinds`` is told of it; those that failed are among the goals that ended."""
     return notice.kind in kinds or ("goal_failed" in kinds and notice.kind == "goal_ended" and notice.failed)
-
-
-def _approval_notice(request: ApprovalRequest, stored: Stored, store: Store, address: str) -> Notice:
-    asks = flatten(request.what, LONG)
-    return _notice(
-        "approval_asked",
-        stored,
-        request,
-        store,
-        address,
-        text=f"{request.sender} asks: {asks}",
-        task_id=request.task_id,
-        asks=asks,
-        why=flatten(request.why, LONG),
-        expires_at=request.expires_at,
-    )
 
 
 def _notice(
@@ -182,7 +184,15 @@ class Deliveries:
         try:
             while True:
                 try:
-                    self._update(self._hooks.read().out)
+                    wanted = self._hooks.read().out
+                    for name, (hook, task) in list(self._running.items()):
+                        if wanted.get(name) != hook or task.done():
+                            task.cancel()
+                            del self._running[name]
+                    self._reader.forget_all_but(wanted)
+                    for name in wanted.keys() - self._running.keys():
+                        serving = asyncio.create_task(self._serve(name, wanted[name]))
+                        self._running[name] = (wanted[name], serving)
                     told = ""
                 except ConfigError as error:
                     if told != str(error):  # once, not each time that it is looked at
@@ -192,16 +202,6 @@ class Deliveries:
         finally:
             for _, task in self._running.values():
                 task.cancel()
-
-    def _update(self, wanted: dict[str, Outgoing]) -> None:
-        for name, (hook, task) in list(self._running.items()):
-            if wanted.get(name) != hook or task.done():
-                task.cancel()
-                del self._running[name]
-        self._reader.forget_all_but(wanted)
-        for name, hook in wanted.items():
-            if name not in self._running:
-                self._running[name] = (hook, asyncio.create_task(self._serve(name, hook)))
 
     async def _serve(self, name: str, hook: Outgoing) -> None:
         import httpx2
@@ -223,7 +223,10 @@ class Deliveries:
 
     async def _deliver(self, name: str, hook: Outgoing, notice: Notice, client: "AsyncClient") -> None:
         """Post a notice until it is taken, or given up, which is recorded."""
-        since = self._begin_attempts(name)
+        known = self._reader.find(name)
+        # When it was attempted first, which a restart does not forget
+        since = known.failing_since if known else 0.0
+        since = since or self._reader.note(name, failing_since=time.time()).failing_since
         body = msgspec.json.encode(notice)
         for attempts in count(1):
             reason = await _post(hook, notice.id, body, client)
@@ -235,12 +238,6 @@ class Deliveries:
                 return
             log.warning("hook_retried", hook=name, notice=notice.id, reason=reason)
             await asyncio.sleep(pause_after(attempts).total_seconds())
-
-    def _begin_attempts(self, name: str) -> float:
-        """When the notice was attempted first, in seconds since 1970, which a restart does not forget."""
-        known = self._reader.find(name)
-        since = known.failing_since if known else 0.0
-        return since or self._reader.note(name, failing_since=time.time()).failing_since
 
 
 async def _post(hook: Outgoing, delivery: str, body: bytes, client: "AsyncClient") -> str:
@@ -269,7 +266,9 @@ def fill(text: str, context: dict[str, Any], body: Any) -> tuple[str, dict[str, 
 
     def replace(match: re.Match[str], *, inline: bool) -> str:
         name = match[1]
-        value = _format_value(_find(body, name))
+        found = _find_field(body, name)
+        text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+        value = "".join(c for c in text[:MAX_VALUE] if c.isprintable() or c in "\n\t")
         if inline and ONE_WORD.fullmatch(value) and not names_something(value):
             return f'"{value}"'
         values[name] = value
@@ -286,7 +285,7 @@ def fill(text: str, context: dict[str, Any], body: Any) -> tuple[str, dict[str, 
     return "\n".join(lines), {**context, QUOTED: {"note": NOTE, **quoted}}
 
 
-def _find(body: Any, name: str) -> Any:
+def _find_field(body: Any, name: str) -> Any:
     """The field ``a.b.0`` of a JSON value; None if there is none."""
     for part in name.split("."):
         if isinstance(body, dict):
@@ -296,11 +295,6 @@ def _find(body: Any, name: str) -> Any:
         else:
             return None
     return body
-
-
-def _format_value(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return "".join(c for c in text[:MAX_VALUE] if c.isprintable() or c in "\n\t")
 
 
 NO_SECRET = "no hook has this secret"  # noqa: S105  # with what is not known, the same is computed
@@ -335,7 +329,8 @@ async def _submit(gateway: Gateway, hooks: HookFile, name: str, request: Request
     """Submit the goal of a delivery; raises Failure if it is refused."""
     body = await request.body()
     hook = hooks.read().incoming.get(name)
-    delivery = _verify(hook, request, body)
+    check = verify_github if hook and hook.form == "github" else verify
+    delivery = check(hook.secret if hook else NO_SECRET, request.headers, body)
     if hook is None or not delivery:
         raise Failure(
             401,
@@ -350,10 +345,5 @@ async def _submit(gateway: Gateway, hooks: HookFile, name: str, request: Request
     person = f"webhook:{name}"
     goal_id = derive_goal_id(gateway.bus, person, delivery)
     submission = make_body(text, context, goal_id, person=person) | {"priority": hook.priority}
-    await submit_keyed(gateway.bus, submission, delivery)
+    await submit_once(gateway.bus, submission, delivery)
     return goal_id
-
-
-def _verify(hook: Incoming | None, request: Request, body: bytes) -> str:
-    check = verify_github if hook and hook.form == "github" else verify
-    return check(hook.secret if hook else NO_SECRET, request.headers, body)

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.call import Gateway
+from services.gateway.call import Gateway, Kept
 from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.bus.entry import seal
@@ -17,27 +17,18 @@ from shared.bus.records import Record, read_record, retry_on_conflict
 from shared.contracts import DeadLetter, InboxChanged, PutAside, SentEmail
 from shared.operations.approvals import ApprovalPage, read_approvals
 from shared.operations.dead_letters import read_latest_letters
-from shared.operations.letters import Mail, parse_mail
+from shared.operations.letters import parse_mail
 from shared.queries import office
 from shared.queries.records import count_subjects, select_fairly
 from shared.text.times import parse_time
 from shared.trail.archives import read_messages
-from shared.views.listed import Approval
+from shared.views.listed import Mail
+from shared.views.timeline import Approval
 
 MOST = 500  # The most dead letters of one agent that are read
 
 
-class _Dead(msgspec.Struct, frozen=True):
-    """What was read, the last dead letter of the index by then, and how often some had been dropped."""
-
-    letters: list[tuple[int, DeadLetter]]
-    older: dict[str, int]
-    number: int
-    drops: int
-
-
-_dead: WeakKeyDictionary[LogIndex, _Dead] = WeakKeyDictionary()
-_LAST_DEAD = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'dead'"
+_dead = Kept("dead", lambda gateway: read_latest_letters(gateway.bus, MOST))
 
 
 async def read_dead(
@@ -48,14 +39,10 @@ async def read_dead(
 
     As of what is indexed; more than MOST of an agent are read from the log.
     """
-    ((number,),) = gateway.index.store.query(_LAST_DEAD)
-    if not number:
+    if not gateway.index.store.last_of("dead"):
         return [], {}
     drops = sum((await count_subjects(gateway.bus, subjects.OFFICE, subjects.dropped("*"))).values())
-    known = _dead.get(gateway.index)
-    if known is None or (known.number, known.drops) != (number, drops):
-        known = _dead[gateway.index] = _Dead(*await read_latest_letters(gateway.bus, MOST), number, drops)
-    letters, older = known.letters, known.older
+    letters, older = await _dead.find(gateway, also=drops)
     if limit > MOST:
         letters, older = await read_latest_letters(gateway.bus, limit)
     letters = [found for found in letters if agent in ("", found[1].sender)]
@@ -91,6 +78,15 @@ async def read_letters(gateway: Gateway, where: str, values: Sequence[object], l
     return [mail for mail in mails if mail is not None]
 
 
+def count_letters(gateway: Gateway, where: str, values: Sequence[object]) -> dict[str, int]:
+    """How much mail of each sender a condition on the index's messages admits."""
+    sql = (
+        f"SELECT sender, count(*) FROM messages WHERE stream = 0 AND subject GLOB 'mail.*' AND ({where}) "  # noqa: S608 - constants
+        "GROUP BY sender"
+    )
+    return dict(gateway.index.store.query(sql, values))
+
+
 async def wait_until_indexed(gateway: Gateway, number: int) -> None:
     """Return once the index has a message of OFFICE, so that who sent it finds it; INDEX_WAIT at most."""
     with contextlib.suppress(TimeoutError):
@@ -99,30 +95,22 @@ async def wait_until_indexed(gateway: Gateway, number: int) -> None:
                 await gateway.index.wait_for_change()
 
 
-class _Requests(msgspec.Struct, frozen=True):
-    """What was read, and the number of the last message of the index that could change it."""
-
-    page: ApprovalPage
-    number: int
-
-
-_known_requests: WeakKeyDictionary[LogIndex, _Requests] = WeakKeyDictionary()
-
-_LAST_REQUEST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'approval'"
+_requests = Kept("approval", lambda gateway: read_approvals(gateway.bus))
 
 
 async def read_requests(gateway: Gateway) -> ApprovalPage:
     """The latest requests for approval of each agent with their states at this moment."""
-    ((number,),) = gateway.index.store.query(_LAST_REQUEST)
-    known = _known_requests.get(gateway.index)
-    if known is None or known.number != number:
-        known = _known_requests[gateway.index] = _Requests(await read_approvals(gateway.bus), number)
-    return known.page._replace(approvals=[_as_of_now(gateway, each) for each in known.page.approvals])
+    page = await _requests.find(gateway)
+    found = []
+    for each in page.approvals:
+        goal = gateway.index.store.goal(each.goal_id) if each.goal_id and each.state == "waiting" else None
+        found.append(as_of_now(each, goal is not None and goal.status.final))
+    return page._replace(approvals=found)
 
 
 def forget_requests(gateway: Gateway) -> None:
     """Have the requests read again, because one was just answered."""
-    _known_requests.pop(gateway.index, None)
+    _requests.forget(gateway)
 
 
 async def read_open_requests(gateway: Gateway) -> list[Approval]:
@@ -130,16 +118,13 @@ async def read_open_requests(gateway: Gateway) -> list[Approval]:
     return [each for each in (await read_requests(gateway)).approvals if each.state == "waiting"]
 
 
-def _as_of_now(gateway: Gateway, approval: Approval) -> Approval:
-    """An approval whose time may have run out, or whose goal may have ended, since it was read."""
+def as_of_now(approval: Approval, is_over: bool) -> Approval:
+    """An approval whose time may have run out, or whose goal or task may have ended, since it was read."""
     if approval.state != "waiting":
         return approval
-    if parse_time(approval.request.expires_at) <= datetime.now(UTC):
+    if parse_time(approval.expires_at) <= datetime.now(UTC):
         return msgspec.structs.replace(approval, state="expired")
-    goal_id = approval.request.goal_id
-    goal = gateway.index.store.goal(goal_id) if goal_id else None
-    ended = goal is not None and goal.status.final
-    return msgspec.structs.replace(approval, state="over") if ended else approval
+    return msgspec.structs.replace(approval, state="over") if is_over else approval
 
 
 MAX_KEPT = 2_000  # Items that are kept: the latest
@@ -179,15 +164,12 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
     answered: list[tuple[Mail, Mail]]
 
 
-class _Questions(msgspec.Struct, frozen=True):
-    """What senders noted about letters, and the last such note of the index by then."""
-
-    sent: dict[str, SentEmail | None]
-    number: int
+async def _note_nothing(_: Gateway) -> dict[str, SentEmail | None]:
+    return {}
 
 
-_known_questions: WeakKeyDictionary[LogIndex, _Questions] = WeakKeyDictionary()
-_LAST_QUESTION = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'letter'"
+_sent = Kept("letter", _note_nothing)
+"""What senders noted about letters, read again only when the log has another such note."""
 
 
 async def read_questions(gateway: Gateway) -> Questions:
@@ -207,19 +189,15 @@ async def read_questions(gateway: Gateway) -> Questions:
 
 async def is_question(gateway: Gateway, mail: Mail) -> bool:
     """Whether a letter that nobody answered expects an answer."""
-    # What the sender noted about a letter; read again only when the log has such a note
-    ((number,),) = gateway.index.store.query(_LAST_QUESTION)
-    known = _known_questions.get(gateway.index)
-    if known is None or known.number != number:
-        known = _known_questions[gateway.index] = _Questions({}, number)
-    if mail.id not in known.sent:
+    known = await _sent.find(gateway)
+    if mail.id not in known:
         subject = subjects.record(mail.sender, "letter", mail.id)
         try:
             record = await read_record(gateway.bus, subject, SentEmail)
         except ValueError:
             record = None
-        known.sent[mail.id] = record.value if record else None
-    sent = known.sent[mail.id]
+        known[mail.id] = record.value if record else None
+    sent = known[mail.id]
     if sent is None:
         return False
     goal = gateway.index.store.goal(sent.email.goal_id) if sent.email.goal_id else None

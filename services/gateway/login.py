@@ -1,20 +1,195 @@
 """The page to sign in on, and the ways back from an OpenID provider."""
 
+import secrets
+import time
+from collections import OrderedDict
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from services.gateway.call import Gateway
 from services.gateway.problems import to_response
-from services.gateway.security.authentication import AccessLog, Authenticator, set_cookie
-from services.gateway.security.openid import PENDING_LIFETIME, OpenId
-from services.gateway.security.sites import Site
+from services.gateway.security.authentication import AccessLog, Authenticator, Site, set_cookie
 from shared.contracts import AccessAct
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.settings import Settings
+
+ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"]
+"""Signatures that only the provider can make; what the client's secret signs is not among them."""
+PENDING_LIFETIME = 600.0
+MAX_PENDING = 1_000
+TIMEOUT = 10.0
+LEEWAY = 60  # Seconds that the clocks of the provider and of this machine may differ
+SCOPE = "openid email profile"
+FAILED = "Signing in with your account did not work"
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """What the provider says about itself."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A sign-in that began; ``browser`` is what the browser's cookie has to hold when it comes back."""
+
+    browser: str
+    verifier: str
+    nonce: str
+    redirect_uri: str
+    begun_at: float
+
+
+class OpenId:
+    """The client of one provider. Sign-ins that have begun are forgotten when the gateway stops."""
+
+    def __init__(self, config: Settings) -> None:
+        self._issuer = config.gateway_oidc_issuer.rstrip("/")
+        self._client = (config.gateway_oidc_client_id, config.gateway_oidc_client_secret)
+        self._claim = config.gateway_oidc_claim
+        self._pending: OrderedDict[str, Pending] = OrderedDict()
+        self._provider: Provider | None = None
+        if not _is_safe(self._issuer):
+            raise ConfigError(
+                f"MAILROOM_GATEWAY_OIDC_ISSUER is {self._issuer[:80]!r}", "It has to begin with https://"
+            )
+        if not config.gateway_oidc_client_id:
+            raise ConfigError(
+                "MAILROOM_GATEWAY_OIDC_CLIENT_ID is empty", "Set it to what the provider calls the gateway"
+            )
+
+    async def begin(self, redirect_uri: str) -> tuple[str, str]:
+        """The address to send a browser to, and what its cookie is to hold; raises MailroomError."""
+        from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+        from authlib.oauth2.rfc7636 import create_s256_code_challenge
+
+        provider = await self._discover()
+        state, moment = secrets.token_urlsafe(32), time.monotonic()
+        browser, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
+        pending = Pending(browser, verifier, nonce, redirect_uri, moment)
+        self._pending[state] = pending
+        while len(self._pending) > MAX_PENDING:
+            self._pending.popitem(last=False)
+        address = prepare_grant_uri(
+            provider.authorization_endpoint,
+            self._client[0],
+            "code",
+            redirect_uri=redirect_uri,
+            scope=SCOPE,
+            state=state,
+            nonce=pending.nonce,
+            code_challenge=create_s256_code_challenge(pending.verifier),
+            code_challenge_method="S256",
+        )
+        return str(address), pending.browser
+
+    async def finish(self, query: dict[str, str], browser: str) -> str:
+        """What the provider calls the person who comes back with ``query``; raises MailroomError if refused.
+
+        ``browser`` is what the cookie holds.
+        """
+        pending = self._pending.pop(query.get("state", ""), None)
+        if pending is None or time.monotonic() - pending.begun_at > PENDING_LIFETIME:
+            raise MailroomError(f"{FAILED}: it was begun too long ago", "Begin again")
+        if not secrets.compare_digest(pending.browser.encode(), browser.encode()):
+            raise MailroomError(f"{FAILED}: it was begun in another browser", "Begin again")
+        if query.get("iss", self._issuer).rstrip("/") != self._issuer:
+            raise MailroomError(f"{FAILED}: another provider answered")
+        if "code" not in query:
+            raise MailroomError(f"{FAILED}: {query.get('error', 'the provider gave no code')[:100]}")
+        code = query["code"]
+        provider = await self._discover()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": pending.redirect_uri,
+            "client_id": self._client[0],
+            "code_verifier": pending.verifier,
+        }
+        answer = await self._request("POST", provider.token_endpoint, data=form, auth=self._client)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise MailroomError(f"{FAILED}: the provider gave no ID token")
+        claims = await self._read_claims(token, pending.nonce)
+        found = claims.get(self._claim)
+        if not isinstance(found, str) or not found:
+            raise MailroomError(f"{FAILED}: the provider does not say the person's {self._claim}")
+        if self._claim == "email" and claims.get("email_verified") is not True:
+            raise MailroomError(f"{FAILED}: the provider has not verified the person's email")
+        return found
+
+    async def _discover(self) -> Provider:
+        if self._provider is None:
+            found = await self._request("GET", f"{self._issuer}/.well-known/openid-configuration")
+            try:
+                provider = msgspec.convert(found, Provider)
+            except msgspec.ValidationError as error:
+                raise MailroomError(f"{FAILED}: the provider describes itself wrongly: {error}") from None
+            addresses = (provider.authorization_endpoint, provider.token_endpoint, provider.jwks_uri)
+            if provider.issuer.rstrip("/") != self._issuer or not all(map(_is_safe, addresses)):
+                raise MailroomError(
+                    f"{FAILED}: the provider is not {self._issuer}", "Correct MAILROOM_GATEWAY_OIDC_ISSUER"
+                )
+            self._provider = provider
+        return self._provider
+
+    async def _read_claims(self, token: str, nonce: str) -> dict[str, Any]:
+        """The claims of an ID token, checked as OpenID Connect Core 3.1.3.7 demands."""
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+
+        provider = await self._discover()
+        keys: KeySet = KeySet.import_key_set(await self._request("GET", provider.jwks_uri))  # type: ignore[arg-type]
+        client = self._client[0]
+        try:
+            claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
+            jwt.JWTClaimsRegistry(
+                leeway=LEEWAY,
+                iss={"essential": True, "value": provider.issuer},
+                aud={"essential": True, "value": client},
+                exp={"essential": True},
+                iat={"essential": True},
+                sub={"essential": True},
+                nonce={"essential": True, "value": nonce},
+            ).validate(claims)
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            raise MailroomError(f"{FAILED}: the ID token is not valid ({type(error).__name__})") from None
+        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        if claims.get("azp", client) != client or (several and "azp" not in claims):
+            raise MailroomError(f"{FAILED}: the ID token is for another client")
+        return claims
+
+    async def _request(self, method: str, address: str, **options: Any) -> dict[str, Any]:
+        import httpx2
+
+        try:
+            async with httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
+                answer = await client.request(method, address, **options)
+                found = msgspec.json.decode(answer.content)
+        except (httpx2.HTTPError, msgspec.DecodeError) as error:
+            raise MailroomError(f"{FAILED}: the provider does not answer ({type(error).__name__})") from None
+        if answer.status_code != 200 or not isinstance(found, dict):
+            raise MailroomError(f"{FAILED}: the provider answered {answer.status_code}")
+        return found
+
+
+def _is_safe(address: str) -> bool:
+    """Whether an address is https, or of this machine."""
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (
+        parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+    )
+
 
 PAGE = Path(__file__).resolve().parent / "web" / "login.html"
 BEGIN = "/login/oidc"

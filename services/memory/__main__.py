@@ -8,36 +8,34 @@ from typing import TypeVar
 
 import msgspec
 
-from services.memory.allocator import limit_heaps
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
 from services.memory.ingest.kinds import ModelKinds
-from services.memory.linking.judging import ModelJudge
-from services.memory.maintenance import Maintenance
+from services.memory.linking.supersession import ModelJudge
+from services.memory.loading import limit_heaps
+from services.memory.maintenance import Maintenance, RecallService
 from services.memory.past import PastService
-from services.memory.picture import LayoutService
-from services.memory.retrieval.planted import RecallService
+from services.memory.picture import PictureService
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.public_writes import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus.consumer import ConsumerConfig
-from shared.bus.lease import Lease
-from shared.bus.peers import Holder
+from shared.bus.peers import Holder, Lease
 from shared.contracts import (
     BriefQuery,
     EdgesQuery,
     GetQuery,
     HistoryQuery,
     Hit,
-    LayoutQuery,
     ListQuery,
     MemoryQuery,
     MemoryWrite,
     NodePage,
     PathsQuery,
+    PictureQuery,
     TraverseQuery,
     VersionsQuery,
 )
@@ -75,7 +73,7 @@ class MemoryService(Agent):
         self._engine = await MemoryEngine.open(self.context.settings)
         self._briefings = BriefingService(self._engine, self.context.settings)
         self._follower = LogFollower(self._engine, self.context.bus)
-        self._layouts = LayoutService(self._engine)
+        self._pictures = PictureService(self._engine)
         self._past = PastService(self._engine, self._follower.read_writes)
         self._recall = RecallService(self._engine)
         self._maintenance = Maintenance(
@@ -129,7 +127,7 @@ class MemoryService(Agent):
             "traverse": _answering(TraverseQuery, engine.traverse),
             "paths": _answering(PathsQuery, engine.paths),
             "brief": self._brief,
-            "layout": lambda data: self._layouts.answer(_decode(data, LayoutQuery)),
+            "picture": lambda data: self._pictures.answer(_decode(data, PictureQuery)),
             "versions": _answering(VersionsQuery, self._past.versions),
             "history": _answering(HistoryQuery, self._past.history),
         }

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from services.memory.allocator import release_ram
-from services.memory.loading import WORTH_SAVING, load_view, open_store, open_whole, release, save_view
-from services.memory.retrieval.precedence import WIDE, arrange
+from services.memory.loading import (
+    WORTH_SAVING,
+    load_view,
+    open_store,
+    open_whole,
+    release,
+    release_ram,
+    save_view,
+)
+from services.memory.retrieval.ranking import WIDE, arrange
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
@@ -37,7 +44,7 @@ from shared.settings import Settings
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
-    from services.memory.rebuild import Rebuild
+    from services.memory.loading import Rebuild
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
     from services.memory.storage.store import Store
@@ -87,7 +94,7 @@ class MemoryEngine:
         models: Path,
     ) -> None:
         from services.memory.classifier import Classifiers
-        from services.memory.retrieval.reading_models import Aligner, Reranker
+        from services.memory.retrieval.deep_search import Aligner, Reranker
 
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
@@ -159,6 +166,14 @@ class MemoryEngine:
     async def write_note(self, name: str, value: str) -> None:
         """Record a text under a name; durable when this returns."""
         await self.ask_commits(lambda commits: commits.write_note(name, value))
+
+    def mark_answered(self, version: int) -> None:
+        """Note that all up to a version is answered."""
+        self._store.commits.mark_answered(version)
+
+    def answered(self) -> int:
+        """The version up to which all was answered, as it was noted last; 0 if that is not known."""
+        return self._store.commits.answered()
 
     async def record_briefing(self, agent: str, version: int, moment: float) -> None:
         """Record when a briefing was made, so that it can be reproduced."""
@@ -246,12 +261,6 @@ class MemoryEngine:
         """The unit vectors of nodes, a row each; of zeros where there is none."""
         return await self.run_in_reader(self.view.vectors, [*ids])
 
-    async def find_known(self, ids: Sequence[str]) -> dict[str, Node]:
-        """See ``gate.find_known``."""
-        from services.memory.writes.gate import find_known
-
-        return await self.run_in_reader(find_known, self.view, [*ids])
-
     async def read(self, question: str, passages: Sequence[str]) -> list[float]:
         """How well each passage answers the question: the logits of the cross-encoder, -11 to 10.
 
@@ -290,18 +299,15 @@ class MemoryEngine:
 
         Between two steps others write and ask; what a crash interrupts is missing still, and done later.
         """
-        async with self._embedding:
-            await self._embed_missing()
-
-    async def _embed_missing(self) -> None:
         logged = False
-        while texts := await self._run_in_writer(self._take_missing):
-            if not logged:
-                log.info("embedding_begun", texts=self.unembedded, model=self._embedder.model_name)
-                logged = True
-            writer, embed = self._writer, self._embedder.embed
-            vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
-            await self._run_in_writer(partial(self._add_vectors, writer, texts, vectors))
+        async with self._embedding:
+            while texts := await self._run_in_writer(self._take_missing):
+                if not logged:
+                    log.info("embedding_begun", texts=self.unembedded, model=self._embedder.model_name)
+                    logged = True
+                writer, embed = self._writer, self._embedder.embed
+                vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
+                await self._run_in_writer(partial(self._add_vectors, writer, texts, vectors))
 
     async def keep_embedding(self) -> None:
         """Embed what is missing now, and what is written without its vector, until cancelled."""
@@ -334,7 +340,7 @@ class MemoryEngine:
 
         It knows the vectors of the texts that this one has. Raises StartError if it cannot be stored.
         """
-        from services.memory.rebuild import Rebuild
+        from services.memory.loading import Rebuild
 
         known = await self._run_in_writer(self._store.vectors_by_text)
         return await asyncio.to_thread(Rebuild, self._path, self._embedder, *known)
@@ -345,7 +351,12 @@ class MemoryEngine:
 
     async def reindex(self) -> None:
         """Compact the tables, and rebuild from them all that search needs."""
-        await self._run_in_writer(self._reindex)
+
+        def reindex() -> None:
+            self._store.compact()
+            self._use(self._store, load_view(self._store))
+
+        await self._run_in_writer(reindex)
 
     def stats(self) -> dict[str, Any]:
         """Counts: version, nodes and edges there are, nodes by kind, and what was done since the start."""
@@ -458,12 +469,8 @@ class MemoryEngine:
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
 
-    def _reindex(self) -> None:
-        self._store.compact()
-        self._use(self._store, load_view(self._store))
-
     def _adopt(self, rebuilt: "Rebuild") -> None:
-        from services.memory.storage.disk import replace
+        from services.memory.storage.commit_table import replace
 
         rebuilt.close()
         with self._stored:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from services.memory.engine import MemoryEngine
-from services.memory.writes.write_log import WriteLog, read_entry
+from services.memory.writes.write_log import Entry, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
@@ -27,8 +27,6 @@ from shared.text.quotations import FORGOTTEN, Quotations, find_common, is_tellin
 
 _KEPT = ("id", "kind", "importance", "created_at", "updated_at", "valid_from", "valid_to")
 """What a node keeps that was forgotten, beside the name of its agent."""
-
-Entry = MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,7 +67,9 @@ class PastService:
         writes = await self._read_writes([change.version for change in shown])
         end = shown[-1].version if len(found) > query.limit else oldest
         return VersionPage(
-            versions=tuple(_sign(change, writes.get(change.version)) for change in shown),
+            versions=tuple(
+                msgspec.structs.replace(change, **_signature(writes.get(change.version))) for change in shown
+            ),
             next=end if end > first else 0,
             version=self._engine.version,
             first=first,
@@ -140,10 +142,6 @@ def _change_of(version: int, created: int, retired: int) -> ChangeOfNode:
     if retired:
         return "forgotten"
     return "added" if version == created else "changed"
-
-
-def _sign(change: VersionChange, write: MemoryWrite | None) -> VersionChange:
-    return msgspec.structs.replace(change, **_signature(write))
 
 
 def _signature(write: MemoryWrite | None) -> dict[str, str]:

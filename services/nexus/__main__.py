@@ -1,6 +1,5 @@
 """Nexus: answers from memory, handles reminders and briefings, and routes other requests to agents."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,10 +11,8 @@ from services.nexus.briefings.sources import BriefingOptions, BriefingSources
 from services.nexus.briefings.told import OvernightReports
 from services.nexus.conversation.store import Conversations
 from services.nexus.desk import Desk, tool_response
-from services.nexus.routing.decision import UNCLEAR, Decision
-from services.nexus.routing.model_choice import choose_tool
+from services.nexus.routing.decision import UNCLEAR, Decision, choose_tool
 from services.nexus.routing.request import Request
-from services.nexus.timetable.keeping import TimetableKeeper
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
@@ -39,13 +36,14 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, ConfigError, ModelError, Reject
 from shared.language.utterance import is_question
-from shared.llm.protocol import Message, message_of
+from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from shared.tasks.speaker import Speaker
-from shared.text.questions import asks_about_work
+from shared.text.prose import asks_about_work
+from shared.timetable import TimetableKeeper
 
 MEMORY = "memory"  # The tool that answers from memory: with a model, the model writes the answer
 SURELY_KNOWN, SURE_TOOL = 0.8, 0.75
@@ -165,7 +163,8 @@ class Nexus(Agent):
         request = Request.of(Email.from_dict(task.context["letter"]))
         decision, parameters = await self._decide(request.text, with_model=True)
         if decision.tool == MEMORY:
-            return _as_outcome(await self._answerer().answer(request.text, _history(task)))
+            history = [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
+            return _as_outcome(await self._answerer().answer(request.text, history))
         return _as_outcome(await self._perform(request, decision, parameters))
 
     async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
@@ -304,10 +303,6 @@ def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outco
         data={**(more or {}), "response": response.to_dict()},
         evidence_refs=response.citations,
     )
-
-
-def _history(task: Task) -> Sequence[Message]:
-    return [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.answers.model_answer import Answerer
-from services.nexus.conversation.asking import read_asked
+from services.nexus.conversation.pending import read_asked
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request

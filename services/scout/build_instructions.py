@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from services.scout.documents import Code, Document
 from shared.contracts.checkup import Statement
-from shared.projects.reading.ci import list_commands
+from shared.projects.reading.ci import ci_files, list_commands
 from shared.projects.reading.guesses import MAKEFILES
 from shared.projects.reading.manifests import cite, format_code
 from shared.projects.reading.project_files import ProjectFiles
@@ -35,14 +35,11 @@ def read_commands(document: Document, limit: int = 8) -> list[Statement]:
     """What the blocks of shell commands under headings such as Install, Build and Test say."""
     statements = []
     for section in document.sections:
-        if not any(HEADINGS.search(title) for title in section.titles):
-            continue
-        for block in section.codes:
-            found = commands_in(block)[:4]
+        named = any(HEADINGS.search(title) for title in section.titles)
+        for found in (commands_in(block)[:4] for block in section.codes if named):
             if found:
-                title = clean(section.title, 60)
                 shown = ", ".join(format_code(words) for _, words in found)
-                statements.append(cite(f"{title}: {shown}", document.path, found[0][0]))
+                statements.append(cite(f"{clean(section.title, 60)}: {shown}", document.path, found[0][0]))
     return statements[:limit]
 
 
@@ -97,10 +94,6 @@ OTHERS = {
     "requirements.txt": "Installs its dependencies by `pip install -r requirements.txt`",
     "environment.yml": "Installs its dependencies by `conda env create`",
 }
-CI = re.compile(
-    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
-    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
-)
 
 
 def read_building(tree: Tree, files: ProjectFiles) -> list[Statement]:
@@ -114,16 +107,19 @@ def read_building(tree: Tree, files: ProjectFiles) -> list[Statement]:
         name = PurePosixPath(path).name
         if name in ("Dockerfile", "Containerfile"):
             statements += _read_dockerfile(path, files.text(path))
-        elif re.fullmatch(r"(?:docker-)?compose\.ya?ml", name):
-            statements += _read_compose(path, files)
-    for path in ci_files(tree)[:5]:
-        statements += _read_ci(path, files.text(path))
+        elif re.fullmatch(r"(?:docker-)?compose\.ya?ml", name) and (
+            services := files.table(path, "services")
+        ):
+            line = files.find_line(path, r"^services") or 1
+            names = format_list([str(name) for name in services], 10)
+            statements.append(cite(f"`docker compose up` starts {names}", path, line))
+    for path in ci_files(tree.files)[:5]:
+        rows = list_commands(path, files.text(path))
+        checks = {words: number for number, words in reversed(rows) if CHECKING.search(words)}
+        if ordered := sorted(checks.items(), key=lambda item: item[1])[:4]:
+            shown = format_list([format_code(words) for words, _ in ordered], 4)
+            statements.append(cite(f"Continuous integration runs {shown}", path, ordered[0][1]))
     return statements
-
-
-def ci_files(tree: Tree) -> list[str]:
-    """The files that configure continuous integration."""
-    return [path for path in tree.files if CI.fullmatch(path)]
 
 
 def make_targets(tree: Tree, files: ProjectFiles) -> set[str] | None:
@@ -172,27 +168,3 @@ def _read_dockerfile(path: str, text: str) -> list[Statement]:
         return []
     command = f", which runs {format_code(runs)}" if runs else ""
     return [cite(f"Has a container image on {format_list(bases)}{command}", path, first)]
-
-
-def _read_compose(path: str, files: ProjectFiles) -> list[Statement]:
-    services = files.table(path, "services")
-    if not services:
-        return []
-    line = files.find_line(path, r"^services") or 1
-    names = format_list([str(name) for name in services], 10)
-    return [cite(f"`docker compose up` starts {names}", path, line)]
-
-
-def _read_ci(path: str, text: str) -> list[Statement]:
-    if path.endswith((".yml", ".yaml")):
-        rows = list_commands(text)
-    else:
-        rows = [
-            (number, row.strip()) for number, row in enumerate(text.splitlines(), start=1) if row[:1] != "#"
-        ]
-    checks = {words: number for number, words in reversed(rows) if CHECKING.search(words)}
-    ordered = sorted(checks.items(), key=lambda item: item[1])[:4]
-    if not ordered:
-        return []
-    shown = format_list([format_code(words) for words, _ in ordered], 4)
-    return [cite(f"Continuous integration runs {shown}", path, ordered[0][1])]

@@ -108,7 +108,9 @@ HIDDEN = ("script", "style", "h1", "h2", "table", "svg")  # Elements whose text 
 def parse_markdown(path: str, text: str) -> Document:
     """The document in ``text``; front matter is left out, HTML is read as the text it shows."""
     document = Document(path=path, text=text)
-    for block in read_blocks(_blank_front_matter(text)):
+    head, end, rest = text[4:].partition("\n---\n") if text.startswith("---\n") else ("", "", "")
+    # Front matter is replaced by empty lines, so that the numbers of the lines after it stay right.
+    for block in read_blocks("\n" * (head.count("\n") + 3) + rest if end else text):
         line = block.start + 1
         if block.kind == "heading":
             document.begin(block.level, _read_inline(document, block).strip(), line)
@@ -120,14 +122,6 @@ def parse_markdown(path: str, text: str) -> Document:
             for part in block.cells or (block,):
                 document.add_paragraph(_read_inline(document, part), line)
     return document
-
-
-def _blank_front_matter(text: str) -> str:
-    # replaced by empty lines, so that the numbers of the lines after it stay right
-    if not text.startswith("---\n"):
-        return text
-    head, end, rest = text[4:].partition("\n---\n")
-    return "\n" * (head.count("\n") + 3) + rest if end else text
 
 
 def _read_inline(document: Document, block: Block) -> str:
@@ -201,12 +195,21 @@ def parse_restructured(path: str, text: str) -> Document:
         if not rows:
             continue
         if rows[0].startswith(".. "):
-            literal = _parse_directive(document, line, rows)
+            if match := CODE.match(rows[0]):
+                literal = f":{match[1] or ':'}"
+                body = [row for row in rows[1:] if not row.strip().startswith(":")]
+                if body:
+                    document.add_code(_dedent(body), line + len(rows) - len(body), match[1])
             continue
         words = " ".join(row.strip() for row in rows)
         if words.endswith("::"):
             literal = ":"
-        document.add_paragraph(_read_markup(document, line, rows), line)
+        for number, row in enumerate(rows, start=line):
+            for match in LINK.finditer(row):
+                document.add_reference(match[2], number, link=True)
+            for match in LITERAL.finditer(row):
+                document.add_reference(match[1], number, link=False)
+        document.add_paragraph(_plain_text(words), line)
     return document
 
 
@@ -220,25 +223,6 @@ def _parse_title(document: Document, levels: list[str], line: int, rows: list[st
         levels.append(style)
     document.begin(levels.index(style) + 1, _plain_text(rows[first].strip()), line + first)
     return line + first + 2, rows[first + 2 :]
-
-
-def _parse_directive(document: Document, line: int, rows: list[str]) -> str:
-    match = CODE.match(rows[0])
-    if not match:
-        return ""
-    body = [row for row in rows[1:] if not row.strip().startswith(":")]
-    if body:
-        document.add_code(_dedent(body), line + len(rows) - len(body), match[1])
-    return f":{match[1] or ':'}"
-
-
-def _read_markup(document: Document, line: int, rows: list[str]) -> str:
-    for number, row in enumerate(rows, start=line):
-        for match in LINK.finditer(row):
-            document.add_reference(match[2], number, link=True)
-        for match in LITERAL.finditer(row):
-            document.add_reference(match[1], number, link=False)
-    return _plain_text(" ".join(row.strip() for row in rows))
 
 
 def _plain_text(text: str) -> str:

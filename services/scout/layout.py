@@ -11,25 +11,12 @@ import msgspec
 from services.scout.documents import parse
 from shared.contracts.checkup import Statement
 from shared.projects.reading.manifests import cite, format_code
-from shared.source import Tree, is_test, parse_module, read_text
+from shared.projects.reading.project import README
+from shared.source import LANGUAGES, Tree, is_test, parse_module, read_text
 from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
-LANGUAGES = """
-    Python: .py .pyi .pyx; JavaScript: .js .mjs .cjs .jsx; TypeScript: .ts .mts .cts .tsx; Go: .go;
-    Rust: .rs; C: .c .h; C++: .cc .cpp .cxx .hpp .hh .hxx; C#: .cs; Java: .java; Kotlin: .kt .kts;
-    Scala: .scala; Swift: .swift; Objective-C: .m .mm; Ruby: .rb; PHP: .php; Perl: .pl .pm;
-    Lua: .lua; R: .r; Julia: .jl; Haskell: .hs; OCaml: .ml .mli; Elixir: .ex .exs; Erlang: .erl;
-    Clojure: .clj .cljs; Dart: .dart; Zig: .zig; Nim: .nim; Shell: .sh .bash .zsh .fish;
-    PowerShell: .ps1 .psm1; SQL: .sql; HTML: .html .htm; CSS: .css .scss .less; Vue: .vue;
-    Svelte: .svelte; Terraform: .tf; Protocol Buffers: .proto; Assembly: .s .asm;
-    Markdown: .md .markdown; reStructuredText: .rst
-"""
-BY_SUFFIX = {
-    suffix: language.strip()
-    for language, _, suffixes in (entry.partition(":") for entry in LANGUAGES.split(";"))
-    for suffix in suffixes.split()
-}
+BY_SUFFIX = {suffix: language for language, suffixes in LANGUAGES.items() for suffix in suffixes}
 PROSE = frozenset({"Markdown", "reStructuredText", "HTML", "CSS"})
 """What is counted, but is not the code of a project."""
 
@@ -82,8 +69,15 @@ def survey_code(tree: Tree, *, seconds: float = 15.0) -> CodeSurvey:
         if text:
             lines[language] = lines.get(language, 0) + text.count("\n") + (not text.endswith("\n"))
             files[language] = files.get(language, 0) + 1
-            if language not in PROSE:
-                notes += _notes(path, text)
+            if language not in PROSE and any(kind in text for kind in ("TODO", "FIXME", "XXX")):
+                notes += [
+                    Note(kind=match[1], text=match[2].strip(" :-*/>"), file=path, line=number)
+                    for number, row in enumerate(text.splitlines(), start=1)
+                    # after an odd number of quotes it is within a string
+                    if len(row) < 2_000
+                    and (match := NOTE.search(row))
+                    and not row[: match.start()].count('"') % 2
+                ]
     ranked = sorted(lines, key=lambda language: (-lines[language], language))
     return CodeSurvey(
         lines={name: lines[name] for name in ranked},
@@ -91,17 +85,6 @@ def survey_code(tree: Tree, *, seconds: float = 15.0) -> CodeSurvey:
         notes=tuple(notes),
         cut=cut,
     )
-
-
-def _notes(path: str, text: str) -> list[Note]:
-    if not any(kind in text for kind in ("TODO", "FIXME", "XXX")):
-        return []
-    return [
-        Note(kind=match[1], text=match[2].strip(" :-*/>"), file=path, line=number)
-        for number, row in enumerate(text.splitlines(), start=1)
-        # after an odd number of quotes it is within a string
-        if len(row) < 2_000 and (match := NOTE.search(row)) and not row[: match.start()].count('"') % 2
-    ]
 
 
 KNOWN = {
@@ -140,9 +123,8 @@ def read_layout(tree: Tree, limit: int = 20) -> list[Statement]:
     entries = [path for path in tree.files if ENTRIES.fullmatch(path) and not is_test(path)]
     for path in sorted(entries, key=lambda path: (path.count("/"), path))[:10]:
         about, line = _about_file(tree, path)
-        statements.append(
-            cite(f"{format_code(path)} is an entry point{f': {about}' if about else ''}", path, line)
-        )
+        text = f"{format_code(path)} is an entry point{f': {about}' if about else ''}"
+        statements.append(cite(text, path, line))
     return statements
 
 
@@ -165,7 +147,7 @@ def _about_folder(tree: Tree, name: str) -> tuple[str, str, int]:
         if about:
             return about, path, line
     for path in tree.files:
-        if re.fullmatch(rf"{re.escape(name)}/README(?:\.md|\.rst|\.txt)?", path, re.IGNORECASE):
+        if path.startswith(f"{name}/") and README.fullmatch(path.removeprefix(f"{name}/")):
             document = parse(path, read_text(tree.root, path))
             for _, paragraph in document.paragraphs():
                 if len(paragraph.text.split()) >= 4:

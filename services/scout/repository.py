@@ -1,17 +1,177 @@
 """A repository read for a newcomer: its purpose, how it is built and laid out, and open questions."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
 
-from services.scout.build_instructions import read_building, read_commands
+from services.scout.build_instructions import (
+    all_commands,
+    make_targets,
+    read_building,
+    read_commands,
+)
 from services.scout.documents import Document, Paragraph, parse
-from services.scout.layout import read_layout, survey_code
-from services.scout.open_questions import read_questions
+from services.scout.layout import CodeSurvey, read_layout, survey_code
 from shared.contracts.checkup import RepositoryReading, Statement
 from shared.projects.reading import Project, read_project
-from shared.projects.reading.manifests import Manifest, cite
-from shared.source import Limits
+from shared.projects.reading.ci import ci_files
+from shared.projects.reading.manifests import (
+    LICENCES,
+    Manifest,
+    cite,
+    format_code,
+    licence_files,
+    licence_in,
+    lowest_python,
+)
+from shared.projects.reading.project_files import ProjectFiles
+from shared.source import Limits, Tree, is_test, read_text
+from shared.text.display import format_list
+from shared.web.quoting import clean
+
+NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")
+
+
+def read_questions(project: Project, readmes: list[Document], found: CodeSurvey) -> list[Statement]:
+    """The open questions: what is missing, then contradictions, then the authors' own notes."""
+    tree, manifests = project.tree, project.manifests
+    return [
+        *_missing(project, readmes, found),
+        *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
+        *_versions(tree, manifests),
+        *_licences(tree, manifests),
+        *_pythons(readmes, manifests),
+        *(each for readme in readmes[:1] for each in _broken_references(tree, project.files, readme)),
+        *_notes(found),
+        *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
+    ]
+
+
+def _missing(project: Project, readmes: list[Document], found: CodeSurvey) -> list[Statement]:
+    tree = project.tree
+    if not tree.files:
+        return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
+    has_licence = bool(licence_files(tree)) or any(manifest.licence for manifest in project.manifests)
+    gaps = {
+        "There is no README: what is this for, and how is it used?": not readmes,
+        "No licence is declared: may others use this, and how?": not has_licence,
+        "No tests were found: how is a change known to be right?": not any(map(is_test, tree.files)),
+        "No continuous integration is configured: who runs the checks?": not ci_files(tree.files),
+    }
+    checked = list(gaps.items())[: None if found.code else 2]
+    return [cite(gap, ".") for gap, is_missing in checked if is_missing]
+
+
+def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
+    declared = [
+        m.version
+        for m in manifests
+        if m.version and "/" not in m.path and m.version.text not in ("0.0.0", "*")
+    ]
+    # a manifest that names no version reads it from the package, and there is nothing to compare
+    declared += _package_versions(tree, manifests) if declared else []
+    if len({re.sub(r"^v|[^0-9a-z.]", "", version.text.lower()) for version in declared}) < 2:
+        return []
+    shown = format_list([f"{version.text} ({version.source})" for version in declared], 6)
+    question = clean(f"Which version is this? The files disagree: {shown}")
+    return [Statement(text=question, source=declared[0].source)]
+
+
+def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
+    names = {manifest.name.replace("-", "_").lower() for manifest in manifests if manifest.name}
+    versions = []
+    for path in tree.files:
+        *folders, file = path.split("/")
+        if file not in ("__init__.py", "_version.py", "__about__.py", "version.py") or not folders:
+            continue
+        if folders[-1].lower() in names and folders[:-1] in ([], ["src"]):
+            text = read_text(tree.root, path)
+            match = re.search(r"""^__version__(?:\s*:\s*\w+)?\s*=\s*["']([^"']+)["']""", text, re.MULTILINE)
+            if match:
+                versions.append(cite(match[1], path, text.count("\n", 0, match.start()) + 1))
+    return versions
+
+
+def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
+    files = licence_files(tree)
+    if len(files) != 1:
+        return []
+    holds = licence_in(tree, files[0])
+    for declared in (manifest.licence for manifest in manifests):
+        if not (holds and declared and len(declared.text) < 60):
+            continue
+        named = [name for name in LICENCES if re.search(rf"(?<![A-Z]){name}", declared.text, re.IGNORECASE)]
+        if len(named) == 1 and named[0] != holds:
+            text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
+            return [Statement(text=clean(text), source=declared.source)]
+    return []
+
+
+def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
+    wanted = next((manifest.python for manifest in manifests if manifest.python), None)
+    lowest = lowest_python(wanted.text) if wanted else None
+    if not wanted or not lowest:
+        return []
+    for readme in readmes[:1]:
+        for number, row in enumerate(readme.text.splitlines(), start=1):
+            match = re.search(r"Python\s*(?:>=\s*)?(\d)\.(\d+)\s*(?:\+|or (?:newer|later|above|higher))", row)
+            if match and (int(match[1]), int(match[2])) != lowest:
+                differ = f"The README says {match[0]}, {wanted.source} says {wanted.text}"
+                return [cite(f"Which Python is needed? {differ}", readme.path, number)]
+    return []
+
+
+def _broken_references(tree: Tree, files: ProjectFiles, readme: Document) -> list[Statement]:
+    missing: dict[str, int] = {}
+    places = {*tree.files, *(str(parent) for path in tree.files for parent in PurePosixPath(path).parents)}
+    tops = {path.split("/")[0] for path in tree.files if "/" in path}
+    for reference in readme.references:
+        path = _local_path(reference.target) if reference.link else reference.target
+        is_named = NAMED_FILE.fullmatch(path) and path.split("/")[0] in tops and ".." not in path
+        if not (reference.link or is_named):
+            continue
+        # what the reading left out (ignored, a link, beyond a cut) may still be there
+        if path and path not in places and not (tree.root / path).exists():
+            missing.setdefault(path, reference.line)
+    statements = [
+        cite(f"The README names {format_code(path)}, which does not exist", readme.path, line)
+        for path, line in list(missing.items())[:8]
+    ]
+    known = make_targets(tree, files)
+    for line, words in all_commands(readme) if known is not None else ():
+        match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
+        if match and known is not None and match[1] not in known:
+            text = f"The README says {format_code(match[0])}, which the Makefile does not know"
+            return [*statements, cite(text, readme.path, line)]
+    return statements
+
+
+def _local_path(target: str) -> str:
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return ""
+    path = unquote(parts.path)
+    is_elsewhere = parts.scheme or parts.netloc or path.startswith(("/", "mailto:")) or ".." in path
+    if is_elsewhere or not path.isprintable():
+        return ""
+    path = str(PurePosixPath(path)) if path else ""
+    # an extension or a folder: anything else is an anchor or a page of a wiki
+    return path if "." in path or target.endswith("/") else ""
+
+
+def _notes(found: CodeSurvey) -> list[Statement]:
+    if not found.notes:
+        return []
+    kinds = Counter(note.kind for note in found.notes)
+    counted = format_list([f"{number:,} {kind}" for kind, number in kinds.most_common()])
+    said = (f" ({clean(note.text, 60)})" if note.text else "" for note in found.notes)
+    first = [f"{note.file}:{note.line}{text}" for note, text in zip(found.notes[:3], said, strict=False)]
+    text = f"The authors left {counted} in the code: {format_list(first, 3)}"
+    return [cite(text, found.notes[0].file, found.notes[0].line)]
+
 
 ELSEWHERE = re.compile(
     r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"
@@ -49,18 +209,15 @@ def _prose(readme: Document) -> list[Paragraph]:
         below = [title for title in section.titles if title != name]
         if any(ELSEWHERE.match(title) for title in below) or (found and below):
             continue
-        if _is_prose(paragraph.text):
+        # It reads as a sentence: five words beside addresses, and is no mere list of links.
+        text = paragraph.text
+        words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
+        marks = text.count("|") + text.count("•") + text.count("·")
+        if len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":"):
             found.append(paragraph)
         if len(found) == 2:
             break
     return found
-
-
-def _is_prose(text: str) -> bool:
-    """Whether it reads as a sentence: five words beside addresses, and no mere list of links."""
-    words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
-    marks = text.count("|") + text.count("•") + text.count("·")
-    return len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":")
 
 
 def find_licence(root: Path) -> list[Statement]:

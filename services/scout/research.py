@@ -43,31 +43,28 @@ def split_passages(pages: Sequence[Page]) -> list[Passage]:
     return [
         Passage(url=page.url, title=page.title or page.url, text=text)
         for page in pages
-        for text in _split(page.text)[:share]
+        for text in split_text(page.text)[:share]
     ]
 
 
-def _split(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
+    """``text`` in pieces of MIN_PASSAGE to MAX_PASSAGE characters, split between sentences if possible."""
     pieces: list[str] = []
     begun = ""
     for paragraph in (" ".join(row.split()) for row in text.splitlines()):
         if not paragraph:
             continue
         begun = f"{begun} {paragraph}".strip()
-        if len(begun) >= MIN_PASSAGE:
-            pieces += _cut(begun)
+        is_long = len(begun) >= MIN_PASSAGE
+        while len(begun) > MAX_PASSAGE:
+            at = last_sentence_end(begun, MAX_PASSAGE) or begun.rfind(" ", 1, MAX_PASSAGE)
+            at = at if at > 0 else MAX_PASSAGE
+            pieces.append(begun[:at].strip())
+            begun = begun[at:].strip()
+        if is_long:
+            pieces += [begun] if begun else []
             begun = ""
     return [*pieces, *([begun] if len(begun) >= MIN_PASSAGE / 2 else [])]
-
-
-def _cut(text: str) -> list[str]:
-    """``text`` in pieces of at most MAX_PASSAGE characters, split between sentences if possible."""
-    pieces = []
-    while len(text) > MAX_PASSAGE:
-        at = last_sentence_end(text, MAX_PASSAGE) or max(text.rfind(" ", 0, MAX_PASSAGE), 0) or MAX_PASSAGE
-        pieces.append(text[:at].strip())
-        text = text[at:].strip()
-    return [*pieces, text] if text else pieces
 
 
 def rank_by_meaning(

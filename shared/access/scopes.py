@@ -1,11 +1,28 @@
-"""Scopes and roles: what a person or a script may do through the gateway."""
+"""People, their roles and scopes: who may do what through the gateway; and the webhooks of the office.
 
-from collections.abc import Iterable
+The people are those in ``<state_dir>/gateway/users.toml``, or else the one who runs the office; the webhooks
+those in ``hooks.toml`` beside it.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable
 from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 
-from shared.errors import MailroomError
+from shared.contracts import TaskPriority
+from shared.contracts.base import NAME
+from shared.errors import ConfigError, MailroomError
+from shared.log import logger
+from shared.settings import Settings
+
+T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
+log = logger(__name__)
 
 
 class Scope(IntEnum):
@@ -51,3 +68,183 @@ def parse_scope(names: Iterable[str]) -> Scope:
     if not wanted:
         raise MailroomError("No scope is named", f"Scopes are {', '.join(known)}")
     return max(known[name] for name in wanted)
+
+
+class WatchedFile(Generic[V]):
+    """What ``parse`` makes of a file, read again when its date, size or inode changes.
+
+    So what another process or a person changes counts at once.
+    """
+
+    def __init__(self, path: Path, parse: Callable[[bytes], V], problem: str, cure: str) -> None:
+        self._path, self._parse, self._problem, self._cure = path, parse, problem, cure
+        self._seen: tuple[int, int, int] | None = None
+        self._content: V | None = None
+
+    def read(self) -> V | None:
+        """The content, not to be changed; None without a file. Raises ConfigError if it cannot be read."""
+        try:
+            stat = self._path.stat()
+            seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if seen != self._seen:
+                self._content, self._seen = self._parse(self._path.read_bytes()), seen
+        except FileNotFoundError:
+            self._content = self._seen = None
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            self._seen = None
+            raise ConfigError(f"{self._path} {self._problem}: {error}", self._cure) from None
+        return self._content
+
+
+OWNER = "owner"  # The name of a person whom the system does not name
+EXAMPLE = 'ada = { role = "admin", email = "ada@example.org" }'
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of the file; ``email`` is what an OpenID provider calls the person."""
+
+    role: Literal["viewer", "member", "approver", "admin"]
+    email: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        """What the person may do."""
+        return ROLES[self.role]
+
+
+def _parse_users(data: bytes) -> dict[str, User]:
+    users = msgspec.convert(tomllib.loads(data.decode()), dict[str, User])
+    _require_names(users)
+    emails = [user.email.casefold() for user in users.values() if user.email]
+    if len(set(emails)) < len(emails):
+        raise ValueError("two people have the same email")
+    return users
+
+
+def _require_names(names: Iterable[str]) -> None:
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name[:64]!r} is no name of 1 to 64 lower-case letters, digits, '_' or '-'")
+
+
+class People:
+    """The people, read again when the file changes. A file that cannot be read lets nobody in."""
+
+    def __init__(self, config: Settings) -> None:
+        path = config.gateway / "users.toml"
+        self._file = WatchedFile(path, _parse_users, "is wrong", f"Write it as in: {EXAMPLE}")
+
+    def read(self) -> dict[str, User]:
+        """The people by their names; raises ConfigError for a file that is wrong."""
+        found = self._file.read()
+        return {read_owner_name(): User(role="admin")} if found is None else found
+
+    def find(self, name: str) -> User | None:
+        """The person of that name; raises ConfigError for a file that is wrong."""
+        return self.read().get(name)
+
+    def find_by_email(self, email: str) -> str:
+        """The name of the person with this address, whatever its case; empty if there is none."""
+        wanted = email.strip().casefold()
+        return next(
+            (name for name, user in self.read().items() if wanted and user.email.casefold() == wanted), ""
+        )
+
+    def choose(self, name: str = "") -> str:
+        """``name`` if there is such a person; without one the person at this machine, or the only one.
+
+        Raises MailroomError if there is no such person, or if it is not clear who is meant.
+        """
+        users = self.read()
+        chosen = name or next((one for one in (read_owner_name(), *users) if one in users), "")
+        names = ", ".join(users) or "nobody"
+        if name and name not in users:
+            raise MailroomError(f"There is no person {name[:64]!r}", f"There are: {names}")
+        if not name and chosen != read_owner_name() and len(users) != 1:
+            raise MailroomError(
+                f"It is not clear who of {names} signs in", "Name one, as in: mailroom web --as NAME"
+            )
+        return chosen
+
+
+def read_owner_name() -> str:
+    """The name of the system's user, as a name of the office."""
+    import getpass
+
+    try:
+        found = getpass.getuser()
+    except (KeyError, OSError):
+        return OWNER
+    name = re.sub(r"[^a-z0-9_-]+", "-", found.lower()).strip("-_")[:64]
+    return name or OWNER
+
+
+Secret = Annotated[str, msgspec.Meta(min_length=16, max_length=500)]
+Kind = Literal["approval_asked", "goal_ended", "goal_failed", "dead_letter", "mail"]
+
+HOOKS_CURE = f"docs/gateway-security.md shows one; 'on' takes {', '.join(get_args(Kind))}"
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who has ``secret`` submits a goal: ``text``, in which ``{a.b}`` stands for a field of the body.
+
+    ``form`` is how deliveries are signed. ``context`` and ``priority`` are those of the goal.
+    """
+
+    secret: Secret
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+    form: Literal["mailroom", "github"] = "mailroom"
+    context: dict[str, Any] = {}
+    priority: TaskPriority = TaskPriority.MEDIUM
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens of the kinds in ``on`` is posted to ``url``, signed with ``secret``."""
+
+    on: Annotated[tuple[Kind, ...], msgspec.Meta(min_length=1)]
+    url: str
+    secret: Secret
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """The webhooks by their names: those that come ``in``, and those that go ``out``."""
+
+    incoming: dict[str, Incoming] = {}
+    out: dict[str, Outgoing] = {}
+
+
+class HookFile:
+    """The file ``<state_dir>/gateway/hooks.toml``, read again when it changes."""
+
+    def __init__(self, config: Settings) -> None:
+        self._path = config.gateway / "hooks.toml"
+        self._file = WatchedFile(self._path, self._parse, "is wrong", HOOKS_CURE)
+
+    def read(self) -> Hooks:
+        """The webhooks; none without a file. Raises ConfigError for a file that is wrong."""
+        return self._file.read() or Hooks()
+
+    def _parse(self, data: bytes) -> Hooks:
+        tables = tomllib.loads(data.decode())
+        hooks = Hooks(incoming=_read_each(tables, "in", Incoming), out=_read_each(tables, "out", Outgoing))
+        if unknown := sorted(tables.keys() - {"in", "out"}):
+            raise ValueError(f"{unknown[0][:64]!r} is neither 'in' nor 'out'")
+        _require_names((*hooks.incoming, *hooks.out))
+        for name, hook in hooks.out.items():
+            parts = urlsplit(hook.url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"the url of {name} is no http address")
+        if self._path.stat().st_mode & 0o077:
+            log.warning("hooks_readable", path=str(self._path), cure="chmod 600: it holds secrets")
+        return hooks
+
+
+def _read_each(tables: dict[str, Any], direction: str, form: type[T]) -> dict[str, T]:
+    """The webhooks of a direction by their names; raises ValueError that names the one that is wrong."""
+    found: dict[str, T] = {}
+    for name, table in msgspec.convert(tables.get(direction, {}), dict[str, dict[str, Any]]).items():
+        try:
+            found[name] = msgspec.convert(table, form)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"[{direction}.{name[:64]}]: {error}") from None
+    return found

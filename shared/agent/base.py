@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from shared import subjects
-from shared.agent.context import AgentContext
-from shared.agent.skill_loading import load_skills
+from shared.agent.context import AgentContext, load_skills
 from shared.bus import Bus, Entry
 from shared.contracts import (
     AgentReport,
@@ -55,7 +54,17 @@ class Agent:
         context = self.context
         name = task.context.get("action")
         if not name and context.models.model.available:
-            return await self._work_out(task)
+            memories, scores = await context.models.recall(task.text)
+            if scores:
+                context.current_task.facts["context"] = scores
+            conclusion = await context.run_loop(
+                frame_task(
+                    task, memories, context.models.context_characters // 3, context.current_task.references
+                ),
+                history=[message_of(entry) for entry in history_of(task.context)],
+                may_rest=is_email_task(task),
+            )
+            return conclude(conclusion)
         if not name:
             names = ", ".join(context.actions)
             raise ActionError(
@@ -121,18 +130,3 @@ class Agent:
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
         """As ``endpoints``, for handlers that also take the name of the requester, verified by the broker."""
         return {}
-
-    async def _work_out(self, task: Task) -> Outcome:
-        """Do a task that names no action in an agent loop."""
-        context = self.context
-        memories, scores = await context.models.recall(task.text)
-        if scores:
-            context.current_task.facts["context"] = scores
-        conclusion = await context.run_loop(
-            frame_task(
-                task, memories, context.models.context_characters // 3, context.current_task.references
-            ),
-            history=[message_of(entry) for entry in history_of(task.context)],
-            may_rest=is_email_task(task),
-        )
-        return conclude(conclusion)

@@ -13,10 +13,10 @@ from shared.agent.executor import TaskExecutor
 from shared.agent.references import wait_for_dependencies
 from shared.bus import Delivery, Entry
 from shared.bus.claim import Claim, claim, dead_letter_for
+from shared.bus.client import is_handled
 from shared.bus.entry import seal
 from shared.bus.peers import ANSWER_TIMEOUT, MISSING
 from shared.bus.records import read_result, read_submitted, read_task, retry_on_conflict, submission_entry
-from shared.bus.wire import is_handled
 from shared.contracts import (
     AgentReport,
     CancelGoal,

@@ -9,8 +9,8 @@ from shared.agent.base import Agent
 from shared.agent.references import open_references
 from shared.bus import Claim
 from shared.bus.claim import ClaimWatch
+from shared.bus.commit import Throttle, throttle
 from shared.bus.records import read_task
-from shared.bus.throttle import Throttle, throttle
 from shared.contracts import Task, TaskResult, TaskStatus
 from shared.effects import before_effect
 from shared.errors import ActionError, BusError, Conflict, Refused
@@ -82,7 +82,18 @@ class TaskExecutor:
         execution = self._running[held] = Execution(working)
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), execution.stop, OVERDUE)
         try:
-            return self._result(context, await execution.outcome())
+            outcome = await execution.outcome()
+            try:
+                result = context.result(self._name, outcome)
+                size = len(result.to_json())
+            except ValueError as error:
+                return context.failure(f"its result cannot be sent: {error}")
+            if size > MAX_RESULT:
+                return context.failure(
+                    f"its result has {size:,} bytes and the limit is {MAX_RESULT:,}. "
+                    "Have it write a file, and name that in output_paths",
+                )
+            return result
         except (ActionError, Refused) as error:
             return context.failure(str(error))
         except asyncio.CancelledError:
@@ -90,7 +101,8 @@ class TaskExecutor:
                 return context.failure(OVERDUE, TaskStatus.TIMEOUT)
             if execution.stopped:
                 raise Conflict(execution.stopped) from None
-            if not _is_being_cancelled():
+            current = asyncio.current_task()
+            if current is None or not current.cancelling():
                 raise RuntimeError("the action cancelled itself") from None
             working.cancel()
             await asyncio.wait({working}, timeout=GRACE)
@@ -98,19 +110,6 @@ class TaskExecutor:
         finally:
             overdue.cancel()
             del self._running[held]
-
-    def _result(self, context: TaskContext, outcome: Outcome) -> TaskResult:
-        try:
-            result = context.result(self._name, outcome)
-            size = len(result.to_json())
-        except ValueError as error:
-            return context.failure(f"its result cannot be sent: {error}")
-        if size > MAX_RESULT:
-            return context.failure(
-                f"its result has {size:,} bytes and the limit is {MAX_RESULT:,}. "
-                "Have it write a file, and name that in output_paths",
-            )
-        return result
 
     async def _do(self, context: TaskContext, held: Claim) -> Outcome:
         run = self._watch.watch(held)  # before the rest: a claim that it stores is no effect of the task
@@ -180,11 +179,6 @@ class TaskExecutor:
         """Whether the task has ended, or another process has claimed it."""
         state = await read_task(self._bus, held.task)
         return state is None or not held.is_held(state)
-
-
-def _is_being_cancelled() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
 
 
 def _time_left(task: Task) -> float:

@@ -1,4 +1,4 @@
-"""The life cycle of one agent process: settings, connection, presence, signals, shutdown."""
+"""The life cycle of one agent process: settings, connection, presence, what people want, shutdown."""
 
 import asyncio
 import contextlib
@@ -7,20 +7,20 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from shared import log, settings, subjects
 from shared.agent.base import Agent
-from shared.agent.control import RESTART_STATUS, ControlFollower
+from shared.agent.context import offer_modules
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
-from shared.agent.skill_loading import offer_modules
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
 from shared.bus.peers import Holder, Peers
+from shared.bus.records import read_record
 from shared.contracts import AgentControl, MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
@@ -33,7 +33,7 @@ TAKEOVER_WAIT = 1.0
 """Seconds a starting process gives the return of what a dead one had in hand before it takes new messages."""
 CONNECT_WAIT = 15.0  # Seconds a starting process waits for the server
 
-logger = log.logger(__name__)
+_log = log.logger(__name__)
 
 
 def run(agent_class: type[Agent], file: str) -> None:
@@ -75,7 +75,7 @@ async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not working.done():
-        logger.info("stopping")
+        _log.info("stopping")
         working.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         return await working
@@ -103,7 +103,7 @@ async def _work(agent_class: type[Agent], profile: Profile, config: Settings) ->
         )
         await asyncio.wait({closed, restart}, return_when=asyncio.FIRST_COMPLETED)
         if restart.done():
-            logger.info("restarting")
+            _log.info("restarting")
             return True
         raise BusUnavailable(
             "The server ended the connection for good", "See its log; the key may be revoked"
@@ -180,7 +180,7 @@ class AgentProcess:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE, 20, 20)
-        logger.info("ready", instance=self._bus.instance)
+        _log.info("ready", instance=self._bus.instance)
 
     async def close(self) -> None:
         """Drain: take no new messages, give running handlers ``drain_timeout``, then delete the presence.
@@ -204,7 +204,7 @@ class AgentProcess:
         if control.paused == self._paused:
             return
         self._paused = control.paused
-        logger.info("paused" if self._paused else "resumed", by=control.asked_by or subjects.USER)
+        _log.info("paused" if self._paused else "resumed", by=control.asked_by or subjects.USER)
         await self._consumers[0].pause(paused=self._paused)
         if self._announcing is not None:
             await self._store_presence()
@@ -217,7 +217,7 @@ class AgentProcess:
                 subjects.memory_write(write.sender), write.to_json(), headers={"Nats-Msg-Id": write.id}
             )
         except BusError as error:
-            logger.warning("agent_node_unwritten", reason=str(error))
+            _log.warning("agent_node_unwritten", reason=str(error))
 
     def _consume(self, stream: str, *durables: str) -> None:
         self._consumers.append(
@@ -241,7 +241,7 @@ class AgentProcess:
                 if self._bus.connected:
                     await self._store_presence()
             except BusError as error:
-                logger.warning("presence_unsent", error=str(error))
+                _log.warning("presence_unsent", error=str(error))
 
     async def _store_presence(self) -> None:
         await self._bus.store(self._presence_subject(), self._presence().to_json())
@@ -294,6 +294,94 @@ def package_version() -> str:
         return version("mailroom")
     except PackageNotFoundError:
         return "0.0.0"
+
+
+# --- what people want of an agent: pause, resume, restart --------------------------------------------
+RESTART_STATUS = 75  # The exit status of a process that ends because people want it to start again
+LOOK_EVERY = 1.0  # Seconds between two looks at whether the connection was lost meanwhile
+READ_EVERY = 15.0
+"""Seconds after which the record is read although nothing was heard: live messages may get lost."""
+UNPAUSABLE = {
+    subjects.CONDUCTOR: "without it no goal begins, goes on or is stopped",
+    subjects.MEMORY_DAEMON: "every agent waits for what it asks of memory",
+    subjects.GATEWAY: "it takes no tasks, and people need it to have anything resumed",
+}
+"""The agents that cannot be paused, and why."""
+
+
+async def read_control(bus: Bus, agent: str) -> AgentControl | None:
+    """What people want of ``agent``; None if they never said, or if the record cannot be read."""
+    try:
+        record = await read_record(bus, subjects.control(agent), AgentControl)
+    except ValueError as error:
+        _log.warning("control_unreadable", agent=agent, reason=str(error))
+        return None
+    return record.value if record else None
+
+
+class ControlFollower:
+    """Follows the record of one agent, from the start of one of its processes.
+
+    ``apply``, if it is given, gets what holds whenever that may have changed. ``restart`` is set when one is
+    asked for that this process has not begun with. ``subject`` is where its live copies arrive, by default
+    the record's own.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        agent: str,
+        apply: Callable[[AgentControl], Awaitable[None]] | None = None,
+        *,
+        subject: str = "",
+    ) -> None:
+        self.restart = asyncio.Event()
+        self._bus, self._agent, self._apply = bus, agent, apply
+        self._subject = subject or subjects.control(agent)
+        self._restarts = 0
+        self._heard = asyncio.Event()
+
+    async def start(self) -> None:
+        """Subscribe, then read what holds now: a restart asked for before is done. Raises BusError."""
+        await self._bus.subscribe(self._subject, self._hear)
+        control = await read_control(self._bus, self._agent)
+        if control is not None:
+            self._restarts = control.restarts
+            if self._apply is not None:
+                await self._apply(control)
+
+    async def follow(self) -> None:
+        """Read the record when it changes, after a lost connection, and now and then; until cancelled."""
+        loop = asyncio.get_running_loop()
+        connected_at, due = self._bus.reconnected_at, loop.time() + READ_EVERY
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._heard.wait()
+            except TimeoutError:
+                if self._bus.reconnected_at == connected_at and loop.time() < due:
+                    continue
+            self._heard.clear()
+            try:
+                at = self._bus.reconnected_at
+                await self._read()
+            except BusError as error:
+                _log.warning("control_unread", reason=str(error))
+                continue
+            connected_at, due = at, loop.time() + READ_EVERY
+
+    async def _hear(self, _: str, __: bytes, ___: dict[str, str]) -> None:
+        self._heard.set()
+
+    async def _read(self) -> None:
+        control = await read_control(self._bus, self._agent)
+        if control is None:
+            return
+        if self._apply is not None:
+            await self._apply(control)
+        if control.restarts > self._restarts:
+            self._restarts = control.restarts
+            self.restart.set()
 
 
 if __name__ == "__main__":

@@ -1,23 +1,44 @@
 """The document itself: AsyncAPI 3.0, made from the channels, the contracts and the identities' rights."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from shared import subjects
 from shared.asyncapi.channels import PARAMETERS, RECORDS, Channel, channels
-from shared.asyncapi.operations import make_operations
-from shared.asyncapi.patterns import overlap, pattern_of
-from shared.bus.identity import rights_of
-from shared.bus.provision import SECOND, streams
+from shared.bus.identity import Rights, rights_of
+from shared.bus.provision import SECOND, durables, streams
 from shared.trace import HEADER as TRACE_HEADER
 
 VERSION = "3.1.0"
 PEOPLE = (subjects.USER,)  # The identities beside the agents
+DESCRIPTION = (
+    "Agents that run as separate processes and communicate only over NATS JetStream. The broker "
+    "refuses what an identity may not send. It republishes what is stored in OFFICE and MEMORY on "
+    "audit.>; x-streams says how long each stream keeps its messages, x-identities what each "
+    "identity may publish and read."
+)
+NKEY = "The NKey (Ed25519) of one identity; its seed is a file in the folder of keys."
+PULL = "$JS.API.CONSUMER.MSG.NEXT."  # The beginning of the right to take the messages of a durable
 SCHEMAS = "#/components/schemas/{name}"
+HEADERS = {
+    "type": "object",
+    "properties": {
+        "Nats-Msg-Id": {
+            "type": "string",
+            "description": "The id: of two messages with the same id within "
+            f"{subjects.DUPLICATE_WINDOW:g} s the second is not stored.",
+        },
+        "Nats-Expected-Last-Subject-Sequence": {
+            "type": "string",
+            "description": "The message is refused unless the last one on its subject has this sequence.",
+        },
+        TRACE_HEADER: {"type": "string", "description": "The trace it belongs to: W3C Trace Context."},
+    },
+}
 GROUPS = {
     "work": "Goals and tasks",
     "mail": "Mail, and what people are asked",
@@ -31,16 +52,35 @@ GROUPS = {
 def make_document(agents: Sequence[str], *, version: str, host: str = "127.0.0.1:4222") -> dict[str, Any]:
     """The document of an office of ``agents``, as plain JSON values; equal input gives an equal document."""
     known = channels()
-    kinds = _kinds(known)
+    found: dict[str, Any] = {}
+    for channel in known:
+        found.update(zip(message_names(channel), channel.messages, strict=True))
+        if channel.answer is not None:
+            found[message_name(channel.answer, f"{channel.name}_answer")] = channel.answer
+    kinds = {name: found[name] for name in sorted(found)}
     made, components = msgspec.json.schema_components(list(kinds.values()), ref_template=SCHEMAS)
     schemas = dict(zip(kinds, made, strict=True))
     names = (*agents, *PEOPLE)
     document = {
         "asyncapi": VERSION,
         "id": "urn:mailroom:bus",
-        "info": _info(version),
+        "info": {
+            "title": "Mailroom's bus",
+            "version": version,
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+            "contact": {"name": "Mailroom"},
+            "tags": [{"$ref": f"#/components/tags/{name}"} for name in GROUPS],
+        },
         "defaultContentType": "application/json",
-        "servers": {"office": _server(host)},
+        "servers": {
+            "office": {
+                "host": host,
+                "protocol": "nats",
+                "description": "The office's nats-server, with an account for each identity.",
+                "security": [{"$ref": "#/components/securitySchemes/nkey"}],
+            }
+        },
         "channels": {
             **{each.name: _channel(each) for each in known},
             **{f"{each.name}_answer": _answer_channel(each) for each in known if each.answer is not None},
@@ -48,8 +88,8 @@ def make_document(agents: Sequence[str], *, version: str, host: str = "127.0.0.1
         "operations": make_operations(known, agents, names),
         "components": {
             "messages": {name: _message(name, kinds[name], schemas[name]) for name in kinds},
-            "schemas": {"Headers": _headers(), **{name: components[name] for name in sorted(components)}},
-            "securitySchemes": {"nkey": _nkey()},
+            "schemas": {"Headers": HEADERS, **{name: components[name] for name in sorted(components)}},
+            "securitySchemes": {"nkey": {"type": "asymmetricEncryption", "description": NKEY}},
             "tags": {name: {"name": name, "description": text} for name, text in GROUPS.items()},
         },
         "x-streams": {config["name"]: _stream(config) for config in streams()},
@@ -59,47 +99,18 @@ def make_document(agents: Sequence[str], *, version: str, host: str = "127.0.0.1
     return plain
 
 
-def _info(version: str) -> dict[str, Any]:
-    return {
-        "title": "Mailroom's bus",
-        "version": version,
-        "description": (
-            "Agents that run as separate processes and communicate only over NATS JetStream. The broker "
-            "refuses what an identity may not send. It republishes what is stored in OFFICE and MEMORY on "
-            "audit.>; x-streams says how long each stream keeps its messages, x-identities what each "
-            "identity may publish and read."
-        ),
-        "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
-        "contact": {"name": "Mailroom"},
-        "tags": [{"$ref": f"#/components/tags/{name}"} for name in GROUPS],
-    }
-
-
-def _server(host: str) -> dict[str, Any]:
-    return {
-        "host": host,
-        "protocol": "nats",
-        "description": "The office's nats-server, with an account for each identity.",
-        "security": [{"$ref": "#/components/securitySchemes/nkey"}],
-    }
-
-
-def _nkey() -> dict[str, str]:
-    return {
-        "type": "asymmetricEncryption",
-        "description": "The NKey (Ed25519) of one identity; its seed is a file in the folder of keys.",
-    }
-
-
 def _channel(channel: Channel) -> dict[str, Any]:
     names = list(dict.fromkeys(re.findall(r"{(\w+)}", channel.address)))
-    kept = [config["name"] for config in streams() if _stores(config, channel.address)]
+    parameters: dict[str, Any] = {name: {"description": PARAMETERS[name]} for name in names}
+    if "kind" in parameters:
+        parameters["kind"]["enum"] = sorted(RECORDS)
+    kept = [config["name"] for config in streams() if common(config.get("subjects", ()), channel)]
     return {
         "address": channel.address,
         "title": channel.name.replace("_", " "),
         "summary": channel.summary,
         "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in message_names(channel)},
-        **({"parameters": {name: _parameter(name) for name in names}} if names else {}),
+        **({"parameters": parameters} if parameters else {}),
         "tags": [{"$ref": f"#/components/tags/{channel.group}"}],
         **({"x-streams": kept} if kept else {}),
     }
@@ -114,15 +125,6 @@ def _answer_channel(channel: Channel) -> dict[str, Any]:
         "messages": {name: {"$ref": f"#/components/messages/{name}"}},
         "tags": [{"$ref": f"#/components/tags/{channel.group}"}],
     }
-
-
-def _parameter(name: str) -> dict[str, Any]:
-    listed = {"enum": sorted(RECORDS)} if name == "kind" else {}
-    return {"description": PARAMETERS[name], **listed}
-
-
-def _stores(config: dict[str, Any], address: str) -> bool:
-    return any(overlap(pattern, pattern_of(address)) for pattern in config.get("subjects", ()))
 
 
 # --- messages -----------------------------------------------------------------------------------
@@ -141,16 +143,6 @@ def message_names(channel: Channel) -> list[str]:
     ]
 
 
-def _kinds(known: Sequence[Channel]) -> dict[str, Any]:
-    """Every message by its name."""
-    found: dict[str, Any] = {}
-    for channel in known:
-        found.update(zip(message_names(channel), channel.messages, strict=True))
-        if channel.answer is not None:
-            found[message_name(channel.answer, f"{channel.name}_answer")] = channel.answer
-    return {name: found[name] for name in sorted(found)}
-
-
 def _message(name: str, kind: Any, schema: dict[str, Any]) -> dict[str, Any]:
     is_struct = hasattr(kind, "__struct_config__")
     text = cleandoc(kind.__doc__ or "") if is_struct else ""
@@ -161,24 +153,6 @@ def _message(name: str, kind: Any, schema: dict[str, Any]) -> dict[str, Any]:
         **({"summary": text.partition("\n\n")[0].replace("\n", " ")} if text else {}),
         "headers": {"$ref": "#/components/schemas/Headers"},
         "payload": schema,
-    }
-
-
-def _headers() -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            "Nats-Msg-Id": {
-                "type": "string",
-                "description": "The id: of two messages with the same id within "
-                f"{subjects.DUPLICATE_WINDOW:g} s the second is not stored.",
-            },
-            "Nats-Expected-Last-Subject-Sequence": {
-                "type": "string",
-                "description": "The message is refused unless the last one on its subject has this sequence.",
-            },
-            TRACE_HEADER: {"type": "string", "description": "The trace it belongs to: W3C Trace Context."},
-        },
     }
 
 
@@ -217,3 +191,103 @@ def _tidy(value: Any) -> Any:
             for key, each in value.items()
         }
     return [_tidy(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+# --- operations ---------------------------------------------------------------------------------
+
+
+class Reach(NamedTuple):
+    """The patterns that an identity may use in one way, with the durables or the queue that deliver them."""
+
+    action: str
+    patterns: Sequence[str]
+    durable: str = ""
+    queue: str = ""
+
+
+def make_operations(
+    known: Sequence[Channel], agents: Sequence[str], names: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The operations of the identities ``names`` on the channels, by name."""
+    delivered = {
+        f"{stream}.{config['name']}": config["filter_subjects"]
+        for stream, config in durables(agents, ack_wait=1, max_attempts=1)
+    }
+    made: dict[str, dict[str, Any]] = {}
+    for name in names:
+        rights = rights_of(name, agents)
+        for channel in known:
+            for reach in _reaches(name, rights, delivered):
+                if found := common(reach.patterns, channel):
+                    # Add an operation, or to the one that there is already
+                    key = f"{name}_{reach.action}_{channel.name}"
+                    if key not in made:
+                        made[key] = _operation(name, channel, reach)
+                    operation = made[key]
+                    operation["x-subjects"] = list(dict.fromkeys([*operation["x-subjects"], *found]))
+                    if reach.durable:
+                        operation["x-durables"] = [*operation.get("x-durables", []), reach.durable]
+    return made
+
+
+def _reaches(name: str, rights: Rights, delivered: Mapping[str, list[str]]) -> Iterator[Reach]:
+    positions = [subjects.position(*durable) for durable in rights.durables]
+    positions += [subjects.listing(stream) for stream in rights.listed]
+    peers = [subjects.peer(name, "*")]
+    yield Reach(
+        "send", [*rights.publish, *rights.request, *rights.signed_request, *rights.tell, *positions, *peers]
+    )
+    for subject in rights.publish:
+        durable = subject.removeprefix(PULL)
+        if durable in delivered:
+            yield Reach("receive", delivered[durable], durable=durable)
+    yield Reach("receive", [*rights.subscribe, *rights.hear])
+    yield Reach("receive", rights.serve, queue=name)
+    yield Reach("receive", peers)
+
+
+def _operation(name: str, channel: Channel, reach: Reach) -> dict[str, Any]:
+    who = "People" if name == subjects.USER else name.capitalize()
+    may = "may send" if reach.action == "send" else "may receive"
+    operation: dict[str, Any] = {
+        "action": reach.action,
+        "channel": {"$ref": f"#/channels/{channel.name}"},
+        "summary": f"{who} {may}: {channel.summary[0].lower()}{channel.summary[1:]}",
+        "tags": [{"name": name}],
+        "x-subjects": [],
+    }
+    if channel.answer is not None:
+        operation["reply"] = {"channel": {"$ref": f"#/channels/{channel.name}_answer"}}
+    if reach.queue:
+        operation["bindings"] = {"nats": {"queue": reach.queue, "bindingVersion": "0.1.0"}}
+    return operation
+
+
+# --- patterns of subjects -----------------------------------------------------------------------
+
+
+def pattern_of(address: str) -> str:
+    """The pattern that matches what an address stands for: a whole subject takes the rest."""
+    return re.sub(r"{\w+}", "*", address.replace("{subject}", ">"))
+
+
+def overlap(one: str, other: str) -> str:
+    """The pattern of the subjects that match both; empty if there are none."""
+    left, right = one.split("."), other.split(".")
+    both: list[str] = []
+    for place in range(max(len(left), len(right))):
+        a = left[place] if place < len(left) else ""
+        b = right[place] if place < len(right) else ""
+        if ">" in (a, b):
+            rest = right[place:] if a == ">" else left[place:]
+            return ".".join([*both, *rest]) if rest else ""
+        if not a or not b or (a != b and "*" not in (a, b)):
+            return ""
+        both.append(b if a == "*" else a)
+    return ".".join(both)
+
+
+def common(patterns: Sequence[str], channel: Channel) -> list[str]:
+    """What ``patterns`` have in common with the subjects of a channel."""
+    address = pattern_of(channel.address)
+    return list(dict.fromkeys(filter(None, (overlap(pattern, address) for pattern in patterns))))

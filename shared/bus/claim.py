@@ -26,7 +26,7 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.contracts.spans import Span
+from shared.contracts.task import Span
 from shared.effects import before_effect
 from shared.errors import BusError, BusFull, Conflict, Reject
 from shared.log import logger

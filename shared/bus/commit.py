@@ -1,24 +1,26 @@
-"""Commits: one message plainly, several in an atomic batch, which concurrent handlers share."""
+"""Commits: one message plainly, several in an atomic batch, which concurrent handlers share; and how fast."""
 
 import asyncio
 import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import nats.errors
 
-from shared.bus.client import BusClient
-from shared.bus.entry import Entry
-from shared.bus.wire import (
+from shared.bus.client import (
     BATCH_INCOMPLETE,
     DUPLICATE_IN_BATCH,
     TOO_MANY_BATCHES,
+    BusClient,
     error_of,
     format_message,
     read_answer,
 )
+from shared.bus.entry import Entry
+from shared.effects import begin_effect
 from shared.errors import BusError, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
@@ -406,3 +408,34 @@ def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:
 def _fail(commit: _Commit, error: Exception) -> None:
     if not commit.future.done():
         commit.future.set_exception(error)
+
+
+# --- how fast what a task does may publish -----------------------------------------------------------
+RATE = 50.0  # Messages a second that one task may publish for long; its result does not count
+BURST = 500  # Messages that it may publish at once
+
+
+class Throttle:
+    """A token bucket of BURST messages, which fills by RATE a second."""
+
+    def __init__(self) -> None:
+        self._left, self._at = float(BURST), time.monotonic()
+
+    async def take(self, count: int) -> None:
+        """Wait until ``count`` more messages may be published; those who wait take turns."""
+        now = time.monotonic()
+        self._left = min(BURST, self._left + (now - self._at) * RATE) - count
+        self._at = now
+        if self._left < 0:
+            await asyncio.sleep(-self._left / RATE)
+
+
+throttle: ContextVar[Throttle | None] = ContextVar("throttle", default=None)
+"""The limit of what is running: each attempt at a task has its own, and all else has none."""
+
+
+async def wait_for_turn(count: int = 1) -> None:
+    """Wait until what is running may publish ``count`` more messages."""
+    await begin_effect()
+    if (limit := throttle.get()) is not None:
+        await limit.take(count)

@@ -1,7 +1,8 @@
-"""Opening a connection: the server found, the key, one attempt, and whether another makes sense."""
+"""Opening a connection: the server found, the key and what it signs, and whether another try makes sense."""
 
 import asyncio
 import os
+from base64 import b32decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,3 +153,35 @@ def find_url(config: Settings) -> str:
             "Start one with 'mailroom up', or name a server with NATS_URL",
         )
     return office.url
+
+
+# --- signatures with the keys that identities connect with (Ed25519) ---------------------------------
+
+
+def public_key(seed: bytes) -> str:
+    """The public key of an NKey seed, as an NKey such as ``UDXB...``."""
+    import nkeys
+
+    public: bytes = nkeys.from_seed(bytearray(seed)).public_key
+    return public.decode()
+
+
+def sign(seed: bytes, data: bytes) -> str:
+    """The signature of ``data``, in hexadecimal digits."""
+    import nkeys
+
+    signature: bytes = nkeys.from_seed(bytearray(seed)).sign(data)
+    return signature.hex()
+
+
+def is_signed(data: bytes, signature: str, key: str) -> bool:
+    """Whether ``signature`` is that of ``data`` by the owner of the public ``key``, an NKey."""
+    from nacl.exceptions import BadSignatureError
+    from nacl.signing import VerifyKey
+
+    try:
+        raw = b32decode(key)[1:-2]  # between the kind of key and a checksum
+        VerifyKey(raw).verify(data, bytes.fromhex(signature))
+    except (BadSignatureError, ValueError):
+        return False
+    return True

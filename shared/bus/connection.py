@@ -17,15 +17,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared import subjects
-from shared.bus import signing
 from shared.bus.bulk import BulkReader, Span
-from shared.bus.client import BusClient, ConnectionLost
-from shared.bus.commit import Committer
-from shared.bus.connecting import connect_once, read_seed, require_more_time
+from shared.bus.client import BusClient, ConnectionLost, headers_of, make_salt
+from shared.bus.commit import Committer, wait_for_turn
+from shared.bus.connecting import connect_once, public_key, read_seed, require_more_time, sign
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
 from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, parse_block, read, read_stored, stored
-from shared.bus.throttle import wait_for_turn
-from shared.bus.wire import headers_of, make_salt
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
@@ -133,11 +130,11 @@ class Bus:
     @property
     def public_key(self) -> str:
         """The public key that this identity signs with, an NKey."""
-        return signing.public_key(self._secret)
+        return public_key(self._secret)
 
     def sign(self, data: bytes) -> str:
         """The signature of ``data`` by this identity, in hexadecimal digits."""
-        return signing.sign(self._secret, data)
+        return sign(self._secret, data)
 
     def derive_id(self, *parts: str) -> str:
         """The same id for the same parts in every process of this name; others cannot guess it."""
@@ -304,6 +301,8 @@ class Bus:
         timeout: float = 5.0,
     ) -> AsyncGenerator[list[Stored], None]:
         """The messages of a stream from ``start`` to ``end``, quickly; see BulkReader.read."""
+        if start > end:
+            return
         reader = self.bulk_reader()
         try:
             async for page in reader.read(Span(stream, subject, start, end, headers), timeout):

@@ -64,8 +64,16 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
     publish = (*_sends_of_all(name, agents), *_sends_of_some(name, agents))
     if name == subjects.MEMORY_DAEMON:
         signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
+        leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
         return Rights(
-            publish=(*publish, *_memory_sends(name)),
+            publish=(
+                *publish,
+                subjects.lease(name),
+                _direct_get(leases, subjects.lease(name)),
+                *_pulls(subjects.MEMORY, name),
+                f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
+                _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
+            ),
             subscribe=follows,
             serve=(*_memory_verbs(), *signed),
             durables=_durables(name),
@@ -124,42 +132,24 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
     if name in subjects.SUBMITTING:
         send.append(subjects.SUBMIT)
     if name == subjects.NEXUS:
-        send += _desk_reads([other for other in agents if other != name])
+        # What the front desk may read to tell people what waits for them, failed, was done and was spent
+        others = [other for other in agents if other != name]
+        kinds = ("spending", "letter")
+        wanted = [
+            subjects.goal("*"),
+            subjects.dead("*"),
+            *(subject(other, "*") for other in others for subject in _APPROVALS),
+            *(subjects.record(other, kind, "*") for other in others for kind in kinds),
+            *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
+            subjects.PUT_ASIDE,
+            subjects.dropped("*"),
+        ]
+        send += [_direct_get(subjects.OFFICE, each) for each in wanted]
     if name in subjects.COUNTING:
         # Not its own: nothing may match two imports, and its records are among them.
         spent = [subjects.record(each, "spending", "*") for each in agents if each != name]
         send += [_direct_get(subjects.OFFICE, record) for record in spent]
     return send
-
-
-def _desk_reads(others: Sequence[str]) -> list[str]:
-    """What the front desk may read to tell people what waits for them, failed, was done and was spent.
-
-    The last message on each of these subjects: no task, and no mail but the record that its sender has of it.
-    """
-    kinds = ("spending", "letter")
-    wanted = [
-        subjects.goal("*"),
-        subjects.dead("*"),
-        *(subject(other, "*") for other in others for subject in _APPROVALS),
-        *(subjects.record(other, kind, "*") for other in others for kind in kinds),
-        *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
-        subjects.PUT_ASIDE,
-        subjects.dropped("*"),
-    ]
-    return [_direct_get(subjects.OFFICE, each) for each in wanted]
-
-
-def _memory_sends(name: str) -> list[str]:
-    """The same of the memory daemon."""
-    leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
-    return [
-        subjects.lease(name),
-        _direct_get(leases, subjects.lease(name)),
-        *_pulls(subjects.MEMORY, name),
-        f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
-        _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
-    ]
 
 
 def _user_rights() -> Rights:

@@ -31,7 +31,13 @@ async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_a
     an earlier version.
     """
     agents = tuple(keys)
-    await _refuse_earlier(bus)
+    found = [name for name in EARLIER if "config" in await _info(bus, name)]
+    if found:
+        raise StartError(
+            f"An earlier version made this office: it has {' and '.join(found)}, which copied every message",
+            "Begin a new state folder. To carry the memory over: 'mailroom memory export memory.jsonl' with "
+            "the earlier version, then 'mailroom memory import memory.jsonl' in the new office",
+        )
     changes = []
     for config in streams():
         changes += await _ensure_stream(bus, config)
@@ -42,16 +48,6 @@ async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_a
     for change in changes:
         log.info("provisioned", change=change)
     return changes
-
-
-async def _refuse_earlier(bus: Bus) -> None:
-    found = [name for name in EARLIER if "config" in await _info(bus, name)]
-    if found:
-        raise StartError(
-            f"An earlier version made this office: it has {' and '.join(found)}, which copied every message",
-            "Begin a new state folder. To carry the memory over: 'mailroom memory export memory.jsonl' with "
-            "the earlier version, then 'mailroom memory import memory.jsonl' in the new office",
-        )
 
 
 async def _info(bus: Bus, stream: str) -> dict[str, Any]:

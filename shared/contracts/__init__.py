@@ -46,16 +46,6 @@ from shared.contracts.cognition import (
     Pattern,
     PatternOrigin,
 )
-from shared.contracts.conversation import (
-    AnswerWords,
-    AskedBack,
-    Choice,
-    Conversation,
-    ConversationTurn,
-    Mentioned,
-    StopAnswer,
-    Told,
-)
 from shared.contracts.delivery import (
     Delivery,
     DeliveryKind,
@@ -66,17 +56,25 @@ from shared.contracts.delivery import (
 )
 from shared.contracts.emails import (
     AgentReport,
+    AnswerWords,
+    AskedBack,
     CancelGoal,
+    Choice,
     ContextItem,
     ContextPacket,
+    Conversation,
+    ConversationTurn,
     DiscoveryResult,
     Email,
+    Mentioned,
     Question,
     Response,
     RoutingDecision,
     SentEmail,
     SessionStatus,
+    StopAnswer,
     TaskSession,
+    Told,
 )
 from shared.contracts.memory import (
     KINDS,
@@ -108,8 +106,6 @@ from shared.contracts.queries import (
     GetQuery,
     HistoryQuery,
     Hit,
-    Layout,
-    LayoutQuery,
     ListQuery,
     MemoryQuery,
     NodeChange,
@@ -118,8 +114,10 @@ from shared.contracts.queries import (
     NodeState,
     Path,
     PathsQuery,
-    PlacedEdge,
-    PlacedNode,
+    Picture,
+    PictureEdge,
+    PictureNode,
+    PictureQuery,
     Standing,
     Strategy,
     Traversal,
@@ -152,10 +150,11 @@ from shared.contracts.records import (
     StateChanged,
     TaskChanged,
 )
-from shared.contracts.spans import Span, SpanKind
 from shared.contracts.task import (
     ResultOutcome,
     Said,
+    Span,
+    SpanKind,
     Task,
     TaskPlan,
     TaskPriority,

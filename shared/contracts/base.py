@@ -334,16 +334,14 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             return
         shape = shape_of(type(self))
         if not decoding.now:
-            self._fit(shape.others if agree(shape, shape.read(self)) else shape.fields)
+            fields = shape.others if agree(shape, shape.read(self)) else shape.fields
+            for field in fields:
+                value = getattr(self, field.name)
+                if not is_plain(field, value):
+                    msgspec.structs.force_setattr(self, field.name, fit(field, value))
         for value, (default, name, check) in zip(shape.read_checked(self), shape.checks, strict=False):
             if value is not default:  # most are defaults, and these are valid
                 check(name, value)
-
-    def _fit(self, fields: tuple[Field, ...]) -> None:
-        for field in fields:
-            value = getattr(self, field.name)
-            if not is_plain(field, value):
-                msgspec.structs.force_setattr(self, field.name, fit(field, value))
 
     def to_dict(self) -> dict[str, Any]:
         """What ``json.loads`` makes of ``to_json``: lists, enumerations as values; raises as that does."""

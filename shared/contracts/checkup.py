@@ -166,6 +166,17 @@ class TestSuite(Contract, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     incomplete: bool = False
 
+    @property
+    def broken(self) -> int:
+        """How many tests failed or could not be run."""
+        return max(self.failed, 0) + max(self.errors, 0)
+
+    @property
+    def counts(self) -> str:
+        """``3 passed, 1 failed``; empty if nothing was counted, or there were no tests."""
+        kinds = ("passed", "failed", "errors", "skipped")
+        return ", ".join(f"{number:,} {kind}" for kind in kinds if (number := getattr(self, kind)) > 0)
+
 
 class TestRun(TestSuite, frozen=True, kw_only=True):
     """A run of all tests of a project: if it has several ``suites``, the counts are their sums.

@@ -313,14 +313,14 @@ class NodeHistory(Contract, frozen=True, kw_only=True):
     version: Count = 0
 
 
-MAX_PLACED = 2_000  # The most nodes of one picture: a browser draws so many in a frame
+MAX_DRAWN = 2_000  # The most nodes of one picture: a browser draws so many in a frame
 
 Standing = Literal["current", "superseded", "forgotten"]
 """Whether a node holds, another one took its place (or its ``valid_to`` passed), or it was retired."""
 
 
-class LayoutQuery(Contract, frozen=True, kw_only=True):
-    """Where to draw memory's nodes, as it is or as it was at graph version ``at``.
+class PictureQuery(Contract, frozen=True, kw_only=True):
+    """What to draw of memory's graph, as it is or as it was at graph version ``at``.
 
     At most ``limit`` nodes (1 to 2000): those near the node ``anchor``, or else those with the most edges,
     the most important and the most recent. ``forgotten`` adds retired nodes, the latest first.
@@ -328,12 +328,12 @@ class LayoutQuery(Contract, frozen=True, kw_only=True):
 
     at: Version = 0
     anchor: OptionalToken = ""
-    limit: Annotated[int, between(1, MAX_PLACED)] = 500
+    limit: Annotated[int, between(1, MAX_DRAWN)] = 500
     forgotten: bool = False
 
 
-class PlacedNode(Contract, frozen=True, kw_only=True):
-    """A node and its place: ``x`` and ``y`` are -1 to 1; ``degree`` counts all of its edges."""
+class PictureNode(Contract, frozen=True, kw_only=True):
+    """A node of a picture; ``degree`` counts all of its edges. Where it is drawn is the page's to find."""
 
     id: str
     kind: str
@@ -342,12 +342,10 @@ class PlacedNode(Contract, frozen=True, kw_only=True):
     importance: Unit = 0.5
     standing: Standing = "current"
     degree: Count = 0
-    x: float = 0.0
-    y: float = 0.0
 
 
-class PlacedEdge(Contract, frozen=True, kw_only=True):
-    """An edge between two placed nodes, which ``start`` and ``end`` count from 0 in the layout's order."""
+class PictureEdge(Contract, frozen=True, kw_only=True):
+    """An edge between two nodes of a picture, which ``start`` and ``end`` count from 0 in its order."""
 
     start: Count
     end: Count
@@ -355,14 +353,11 @@ class PlacedEdge(Contract, frozen=True, kw_only=True):
     weight: Unit = 1.0
 
 
-class Layout(Contract, frozen=True, kw_only=True):
-    """The picture of the graph at ``version``; ``total`` nodes and ``total_edges`` edges are there in all.
-
-    A node keeps its place from one version to the next until a quarter of the picture is new.
-    """
+class Picture(Contract, frozen=True, kw_only=True):
+    """The picture of the graph at ``version``; ``total`` nodes and ``total_edges`` edges are there in all."""
 
     version: Count
-    nodes: tuple[PlacedNode, ...] = ()
-    edges: tuple[PlacedEdge, ...] = ()
+    nodes: tuple[PictureNode, ...] = ()
+    edges: tuple[PictureEdge, ...] = ()
     total: Count = 0
     total_edges: Count = 0

@@ -20,8 +20,7 @@ from shared.contracts.base import (
     text_up_to,
 )
 from shared.contracts.checkup import Connection
-from shared.contracts.spans import Span
-from shared.contracts.task import ResultOutcome, Said, TaskPriority, TaskStatus
+from shared.contracts.task import ResultOutcome, Said, Span, TaskPriority, TaskStatus
 
 
 class Effect(Contract, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Work: requests, tasks, plans and results."""
+"""Work: requests, tasks, plans and results, and the spans that an attempt is made of."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -19,11 +19,52 @@ from shared.contracts.base import (
     Timestamp,
     Token,
     at_least,
+    at_most,
     generate_iso_timestamp,
     require_name,
     text_up_to,
 )
-from shared.contracts.spans import Span
+
+MAX_INPUT = 1_000  # Characters of a span's ``input``
+MAX_OUTPUT = 2_000  # Characters of a span's ``output``
+
+
+class SpanKind(StrEnum):
+    """What a span is: a model's call, an action that a model called, a command in the jail, a memory query.
+
+    MORE stands for several spans that were left out of a step.
+    """
+
+    MODEL = "model"
+    ACTION = "action"
+    COMMAND = "command"
+    MEMORY = "memory"
+    MORE = "more"
+
+
+class Span(Contract, frozen=True, kw_only=True):
+    """Something with a beginning and an end; ``number`` counts from 1 within an attempt.
+
+    ``parent`` is the number of the span that it is part of (0: none). ``input`` and ``output`` are excerpts.
+    ``ref`` says where the whole of a model's message or of an action's result is: the id of the agent loop
+    and the number of the message in its checkpoints. ``cost`` is in US dollars, ``count`` how many spans a
+    MORE stands for.
+    """
+
+    number: Count
+    parent: Count = 0
+    kind: SpanKind
+    name: Annotated[str, text_up_to(200)]
+    started_at: Timestamp
+    seconds: float
+    failed: bool = False
+    input: Annotated[str, at_most(MAX_INPUT)] = ""
+    output: Annotated[str, at_most(MAX_OUTPUT)] = ""
+    ref: Annotated[str, at_most(200)] = ""
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost: float = 0.0
+    count: Count = 1
 
 
 class TaskStatus(StrEnum):
@@ -242,3 +283,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
         super().__post_init__()
         if self.status is TaskStatus.FAILED and not self.error_message.strip():
             raise ValueError("error_message must be a non-empty string when status is failed")
+
+
+MAX_INPUT = 1_000  # Characters of a span's ``input``
+MAX_OUTPUT = 2_000  # Characters of a span's ``output``

@@ -1,7 +1,7 @@
 """The timetable: what happens by itself at its time, item by item, and the night that jobs wait for."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from shared.contracts.base import (
     AgentName,
@@ -19,23 +19,26 @@ MAX_DUE_TEXT = 20_000  # characters: those of a goal; a reminder has at most 1,0
 
 
 class DueKind(StrEnum):
-    """What happens: the person gets a mail (a reminder), a goal is submitted, or a briefing is made."""
+    """What happens: a reminder is mailed, a goal submitted, a briefing made, a job of the night begun."""
 
     MAIL = "mail"
     GOAL = "goal"
     BRIEFING = "briefing"
+    JOB = "job"
 
 
 class DueStatus(StrEnum):
     """The status of an item; the last two are final. SNOOZED also waits, for a time it was moved to.
 
-    FIRED is a reminder that went off and is not done; what repeats waits again at once.
+    FIRED is a reminder that went off and is not done; what repeats waits again at once. WORKING is a job that
+    has begun.
     """
 
     WAITING = "waiting"
     SNOOZED = "snoozed"
     PAUSED = "paused"
     FIRED = "fired"
+    WORKING = "working"
     DONE = "done"
     CANCELLED = "cancelled"
 
@@ -46,8 +49,9 @@ class Due(Envelope, frozen=True, kw_only=True, tag="due.v1"):
     ``at`` is the next time if the item waits, else the last one. ``repeats`` are the lines DTSTART and RRULE
     of RFC 5545 (shared.recurrence), local time of the office if it names no zone; empty for a single time.
     ``words`` are the times of a goal as they were written. ``runs`` counts how often it happened, ``last_at``
-    is when it last did, ``last`` the goal that began then; ``missed`` counts the runs that were left out, and
-    ``note`` says what became of the last one that was late or left out.
+    is when it last did, ``last`` the goal or task that began then; ``missed`` counts the runs that were left
+    out, and ``note`` says what became of the last one that was late or left out. ``job`` is a job as its file
+    has it (services.cortex.jobs), and ``text`` the part of it that lists show.
     """
 
     due_id: Token
@@ -63,6 +67,7 @@ class Due(Envelope, frozen=True, kw_only=True, tag="due.v1"):
     last_at: OptionalTimestamp = ""
     last: OptionalToken = ""
     note: Annotated[str, at_most(1_000)] = ""
+    job: dict[str, Any] = {}
 
 
 class Timetable(Envelope, frozen=True, kw_only=True, tag="timetable.v1"):

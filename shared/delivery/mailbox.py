@@ -1,23 +1,28 @@
 """A search of a person's own mailbox, by IMAP; nothing in it is changed, not even marked as read."""
 
+import contextlib
 import email
 import imaplib
 import itertools
 import re
+import ssl
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from email.policy import default
+from email import message_from_bytes
+from email.message import EmailMessage, MIMEPart
+from email.policy import EmailPolicy, default
 from email.utils import format_datetime
+from html.parser import HTMLParser
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from shared.delivery.config import Mail
-from shared.delivery.imap import open_mailbox
-from shared.delivery.mail_text import UNREADABLE, read_text
-from shared.delivery.message import DeliveryError
-from shared.text.display import flatten
+from shared.delivery.channels import DeliveryError, Mail
+from shared.skills.mail import LOCAL
+from shared.text.display import flatten, format_network_error
 
 PATIENCE = 25.0  # Seconds that a search may take; a server that searches every mail's text can take long
 LONGEST = 40.0
@@ -158,3 +163,143 @@ def read_mail(raw: bytes, at: str = "") -> FoundMail:
         subject=flatten(subject, 150) or "(no subject)",
         text=flatten(text, 160),
     )
+
+
+TIMEOUT = 20.0  # Seconds that a server has for each step
+LARGEST = 2_000_000  # The most bytes that a server may send as one text: more than is ever asked for
+
+
+@contextlib.contextmanager
+def open_mailbox(
+    address: str, password: str, folder: str, *, setting: str = "imap", readonly: bool = False
+) -> Iterator[imaplib.IMAP4]:
+    """The folder of the mailbox at ``address``, such as ``imaps://user@host``; blocks.
+
+    Raises DeliveryError, also for errors within the block; its cure names ``setting``.
+    """
+    parts = urlsplit(address)
+    where = f"The mail server {parts.hostname}"
+    try:
+        box = _connect(parts.scheme, parts.hostname or "", parts.port)
+        try:
+            if parts.username:
+                box.login(unquote(parts.username), password)
+            if box.select(_quote(folder), readonly)[0] != "OK":
+                raise DeliveryError(f"{where} has no folder {folder!r}", "Correct folder")
+            yield box
+        finally:
+            with contextlib.suppress(OSError, imaplib.IMAP4.error):
+                box.logout()
+    except imaplib.IMAP4.error as error:
+        reason = flatten(str(error).removeprefix("b'").removesuffix("'"), 200).rstrip(".")
+        raise DeliveryError(f"{where} refused: {reason}", f"Check {setting} and {setting}_password") from None
+    except OSError as error:
+        reason = format_network_error(error)
+        raise DeliveryError(f"{where} cannot be reached: {reason}", f"Check {setting}") from None
+
+
+class _Bounded(imaplib.IMAP4):
+    """A connection that reads no text larger than LARGEST, whatever size the server announces."""
+
+    def read(self, size: int) -> bytes:
+        if size > LARGEST:
+            raise self.abort(f"it sends {size:,} bytes at once")
+        return super().read(size)
+
+
+class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
+    """The same over TLS."""
+
+
+def _connect(scheme: str, host: str, port: int | None) -> imaplib.IMAP4:
+    """A connection with TLS, which only this machine itself need not have."""
+    if scheme == "imaps":
+        return _BoundedTls(host, port or 993, ssl_context=ssl.create_default_context(), timeout=TIMEOUT)
+    box = _Bounded(host, port or 143, timeout=TIMEOUT)
+    if host not in LOCAL:
+        box.starttls(ssl.create_default_context())
+    return box
+
+
+def _quote(folder: str) -> str:
+    escaped = folder.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+LONGEST_HEADER = 8_000
+"""The characters of a header that are read: the parser takes four times as long for twice as many."""
+LONGEST_HTML = 1_000_000  # The most characters of HTML that are read
+_SPACES = re.compile(r"\s+")
+UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, IndexError, RecursionError)
+"""What the parser raises for mails that are made to break it."""
+
+
+class _Policy(EmailPolicy):
+    """The default policy, which reads no more of a header than LONGEST_HEADER."""
+
+    def header_fetch_parse(self, name: str, value: Any) -> Any:
+        return super().header_fetch_parse(name, value[:LONGEST_HEADER] if type(value) is str else value)
+
+
+_POLICY = _Policy()
+
+
+def parse_mail(data: bytes) -> EmailMessage:
+    """A mail with its headers as structures; raises one of UNREADABLE, as reading a header of it may."""
+    return message_from_bytes(data, policy=_POLICY)  # type: ignore[arg-type]  # it makes an EmailMessage
+
+
+def read_text(mail: EmailMessage) -> str:
+    """The text of a mail, of HTML the visible one, in which a line of ``>`` stands for what is quoted.
+
+    Raises one of UNREADABLE.
+    """
+    for kind in ("plain", "html"):
+        part = mail.get_body((kind,))
+        content = _decode(part) if part is not None else ""
+        if kind == "html":
+            reader = _Text()
+            reader.feed(content[:LONGEST_HTML])
+            content = "".join(reader.parts)
+        if content.strip():
+            return content
+    return ""
+
+
+def _decode(part: MIMEPart) -> str:
+    """The text of a part, also if it names a set of characters that is unknown."""
+    try:
+        return str(part.get_content())
+    except LookupError:
+        raw = part.get_payload(decode=True)
+        return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+
+
+class _Text(HTMLParser):
+    """The visible text of HTML outside of quotations."""
+
+    BREAKS = frozenset({"br", "p", "div", "li", "tr", "hr", "h1", "h2", "h3", "pre", "table"})
+    SKIPPED = frozenset({"script", "style", "blockquote", "head"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self._skipped = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body":  # the end of the head need not be written
+            self._skipped = 0
+        if tag == "blockquote" and not self._skipped:
+            self.parts.append("\n>\n")
+        self._skipped += tag in self.SKIPPED
+        if tag in self.BREAKS:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skipped -= tag in self.SKIPPED and self._skipped > 0
+        if tag in self.BREAKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipped:
+            self.parts.append(_SPACES.sub(" ", data))

@@ -16,11 +16,8 @@ from email.policy import compat32, default
 from itertools import islice
 from urllib.parse import unquote, urlsplit
 
-from shared.delivery.config import Mail
-from shared.delivery.imap import TIMEOUT, open_mailbox
-from shared.delivery.mail_text import UNREADABLE, read_text
-from shared.delivery.mailbox import MailboxQuery, search_mailbox
-from shared.delivery.message import DeliveryError, Message, Reply
+from shared.delivery.channels import DeliveryError, Mail, Message, Reply
+from shared.delivery.mailbox import TIMEOUT, UNREADABLE, MailboxQuery, open_mailbox, read_text, search_mailbox
 from shared.errors import ActionError
 from shared.skills.mail import PORTS, MailServer, make_mail, submit_message
 from shared.text.display import flatten

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from shared.gate import Session
-from shared.gate.addresses import parse_ip
-from shared.gate.reachable import (
+from shared.gate.addresses import (
     BAD_GATEWAY,
     FORBIDDEN,
     MALFORMED,
     Refused,
     matches,
     parse_authority,
+    parse_ip,
     require_granted,
     resolve,
 )

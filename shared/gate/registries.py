@@ -20,8 +20,7 @@ import msgspec
 from shared import settings
 from shared.errors import ActionError
 from shared.sandbox import Reach
-from shared.sandbox.jail import LOOPBACK
-from shared.sandbox.visible_files import is_closed
+from shared.sandbox.jail import LOOPBACK, is_closed
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.llm.clients import open_client
+from shared.llm.clients import MalformedResponse, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -15,10 +15,8 @@ from shared.llm.provider import (
     read_text,
     split_system,
 )
-from shared.llm.provider_errors import MalformedResponse
 
-LENGTH = 8192
-"""The token limit of an answer by default: the format requires one, and all its models accept this."""
+MARKS = 4  # The most places of a request that may be marked to be cached
 ANSWER = "give_answer"
 """The tool whose input is a structured answer: all its models support tools, few another way."""
 
@@ -62,18 +60,19 @@ class AnthropicProvider:
                     yield piece
                 elif event.type == "message_delta":
                     stop = event.delta.stop_reason or stop
-                    tokens |= _tokens(event.usage)
+                    # It counts what is written; of what was read it may name only what no cache held.
+                    counts = _tokens(event.usage)
+                    tokens = counts | tokens | {"output_tokens": counts.get("output_tokens", 0)}
                 ended = ended or event.type == "message_stop"
         if not ended:
             raise MalformedResponse("its end is missing")
         yield conclude(self._config, question, text="".join(text), stop=stop, tokens=tokens, model=model)
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
-        prompt, messages = split_system(question.messages)
-        parts = [prompt] if prompt else []
+        parts, messages = split_system(question.messages)
         tools = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-            for tool in question.tools
+            for tool in sorted(question.tools, key=lambda tool: tool.name)
         ]
         request: dict[str, Any] = {}
         if question.schema is not None:
@@ -82,14 +81,27 @@ class AnthropicProvider:
                 tools, request["tool_choice"] = [answer], {"type": "tool", "name": ANSWER}
             else:
                 parts.append(describe_schema(question.schema))
+        turns = _turns(arrange(messages), self._config.name)
+        # The server keeps what precedes a mark, and looks 20 blocks back from one: a turn may have more.
+        marked = [tools[-1]] if tools else []
+        if parts:
+            request["system"] = [{"type": "text", "text": part} for part in parts]
+            marked.append(request["system"][0])
+        marked += [turn["content"][-1] for turn in turns[-3:] if turn["role"] == "user" and turn["content"]]
+        for block in marked[:MARKS]:
+            block["cache_control"] = {"type": "ephemeral"}
         if tools:
             request["tools"] = tools
-        if parts:
-            request["system"] = "\n\n".join(parts)
+        if self._config.temperature is not None:
+            # The SDK has no parameter for it any more: its newest models take none.
+            request["extra_body"] = {"temperature": self._config.temperature}
+        if self._config.effort and "tool_choice" not in request:  # thinking allows no forced tool
+            request["thinking"] = {"type": "adaptive"}
+            request["output_config"] = {"effort": self._config.effort}
         return request | {
             "model": self._config.model,
-            "max_tokens": question.max_tokens or LENGTH,
-            "messages": _turns(arrange(messages)),
+            "max_tokens": question.max_tokens or self._config.answer,
+            "messages": turns,
         }
 
     def _read(self, question: ModelRequest, message: Any) -> Thought:
@@ -112,34 +124,55 @@ class AnthropicProvider:
             stop=message.stop_reason,
             tokens=_tokens(message.usage),
             model=message.model,
+            kept=[
+                block.model_dump(exclude_none=True)
+                for block in message.content
+                if block.type in ("thinking", "redacted_thinking")
+            ],
         )
 
 
 def _tokens(usage: Any) -> dict[str, int]:
     """The counted tokens; those read from or written to the cache are input too."""
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    counts = [getattr(usage, name, None) for name in names]
-    read = sum(count for count in counts if isinstance(count, int))
-    written = getattr(usage, "output_tokens", None)
-    return {name: count for name, count in (("input_tokens", read), ("output_tokens", written)) if count}
+    new, written, cached, out = (
+        count if isinstance(count := getattr(usage, name, None), int) else 0
+        for name in (
+            "input_tokens",
+            "cache_creation_input_tokens",
+            "cache_read_input_tokens",
+            "output_tokens",
+        )
+    )
+    counts = {
+        "input_tokens": new + written + cached,
+        "written_tokens": written,
+        "cached_tokens": cached,
+        "output_tokens": out,
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
-def _turns(messages: list[Message]) -> list[dict[str, Any]]:
+def _turns(messages: list[Message], model: str) -> list[dict[str, Any]]:
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
         if not turns or turns[-1]["role"] != role:
             turns.append({"role": role, "content": []})
-        turns[-1]["content"] += _blocks(message)
+        turns[-1]["content"] += _blocks(message, model)
     return turns
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(message: Message, model: str) -> list[dict[str, Any]]:
     if message.role == "tool":
         result = {"type": "tool_result", "tool_use_id": message.tool_call_id}
         return [result | ({"content": message.text} if message.text.strip() else {})]
     text = [{"type": "text", "text": message.text}] if message.text.strip() else []
-    return text + [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": read_arguments(call)}
-        for call in message.tool_calls
+    kept = list(message.kept) if message.kept_for == model else []
+    return [
+        *kept,
+        *text,
+        *(
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": read_arguments(call)}
+            for call in message.tool_calls
+        ),
     ]

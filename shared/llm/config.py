@@ -7,12 +7,20 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
+from shared.llm.prices import find_price
 from shared.llm.protocol import Price, read_price
 from shared.settings import Settings
 
-HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
-"""The providers' own servers."""
-EXAMPLE = "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or anthropic:MODEL"
+HOMES = {
+    "openai": "https://api.openai.com/v1",
+    "openai-responses": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+}
+"""The providers' own servers, by the format that is spoken with them."""
+EXAMPLE = (
+    "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL), openai-responses:MODEL or "
+    "anthropic:MODEL"
+)
 
 
 class NoKey(ConfigError):
@@ -22,18 +30,26 @@ class NoKey(ConfigError):
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model; ``setting`` is the one that names it. Its repr does not show the key."""
 
-    setting: Literal["brain", "cerebellum"]
+    setting: Literal["brain", "cerebellum", "brain_fallback"]
     kind: str
     model: str
     url: str = ""
     key: str = ""
     price: Price = Price()
     timeout: float = 120.0
+    effort: str = ""
+    temperature: float | None = None
+    answer: int = 8_192
 
     @property
     def name(self) -> str:
         """The configured name, such as ``openai:NAME``."""
         return f"{self.kind}:{self.model}"
+
+    @property
+    def package(self) -> str:
+        """The package that speaks its format, and the extra that installs it."""
+        return self.kind.partition("-")[0]
 
     @property
     def at_home(self) -> bool:
@@ -50,9 +66,81 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
         return f"ModelConfig({self.name!r} at {self.place!r})"
 
 
+OF_AGENTS = (
+    "brain",
+    "brain_url",
+    "brain_key",
+    "brain_price",
+    "brain_fallback",
+    "brain_timeout",
+    "brain_effort",
+    "brain_temperature",
+    "brain_answer",
+    "brain_context",
+    "cerebellum",
+    "cerebellum_url",
+    "cerebellum_key",
+    "cerebellum_price",
+)
+"""The settings that an agent may have for itself, in ``[agents.NAME]`` of mailroom.toml."""
+
+
+def settings_of(settings: Settings, agent: str) -> Settings:
+    """The settings with those of ``[agents.AGENT]``; raises ConfigError.
+
+    An agent with a model of its own takes address, key, price and fallbacks from nobody: a model on this
+    machine stays the only one that reads what the agent reads.
+    """
+    own = settings.agents.get(agent, {})
+    if not isinstance(own, dict) or (unknown := sorted(own.keys() - set(OF_AGENTS))):
+        named = (
+            f"{unknown[0]!r} is none of an agent's settings" if isinstance(own, dict) else "it is no table"
+        )
+        raise ConfigError(f"[agents.{agent}] is wrong: {named}", f"Write one of {', '.join(OF_AGENTS)}")
+    values = msgspec.structs.asdict(settings)
+    for model in ("brain", "cerebellum"):
+        if model in own:
+            values |= {f"{model}_url": "", f"{model}_key": "", f"{model}_price": ""}
+    if "brain" in own:
+        values |= {"brain_fallback": ()}
+    try:
+        return msgspec.convert(values | own, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"[agents.{agent}] is wrong: {error}", "Correct it") from None
+
+
 def configured_model(settings: Settings) -> ModelConfig | None:
     """The model that ``settings.brain`` names, None if it is empty; raises ConfigError."""
-    return _choose(settings, "brain", settings.brain_url, settings.brain_key, settings.brain_price)
+    return _choose(
+        settings, "brain", settings.brain, settings.brain_url, settings.brain_key, settings.brain_price
+    )
+
+
+def configured_fallbacks(settings: Settings) -> list[ModelConfig]:
+    """The models that are asked where that of ``settings.brain`` cannot answer; raises ConfigError.
+
+    One without an address is at its provider's server, or at the brain's if it is of the same kind. A key is
+    sent to no other server than its own.
+    """
+    found = []
+    for text in settings.brain_fallback:
+        named, _, url = text.partition("@")
+        kind = named.partition(":")[0].strip()
+        if not url and kind == settings.brain.partition(":")[0].strip():
+            url = settings.brain_url
+        brain_url = _read_url(settings.brain.partition(":")[0], settings.brain_url, "MAILROOM_BRAIN_URL")
+        own = _host(_read_url(kind, url, "MAILROOM_BRAIN_FALLBACK")) == _host(brain_url)
+        choice = _choose(settings, "brain_fallback", named, url, settings.brain_key if own else "", "")
+        if choice is None:
+            raise ConfigError(
+                f"MAILROOM_BRAIN_FALLBACK is wrong: {text!r} names no model", f"Write {EXAMPLE}"
+            )
+        found.append(choice)
+    if found and not settings.brain:
+        raise ConfigError(
+            "MAILROOM_BRAIN_FALLBACK names models, but MAILROOM_BRAIN none", "Set MAILROOM_BRAIN"
+        )
+    return found
 
 
 def configured_small_model(settings: Settings) -> ModelConfig | None:
@@ -73,6 +161,7 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
     return _choose(
         settings,
         "cerebellum",
+        settings.cerebellum,
         url,
         settings.cerebellum_key or (settings.brain_key if same_server else ""),
         settings.cerebellum_price
@@ -82,9 +171,13 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
 
 
 def _choose(
-    settings: Settings, setting: Literal["brain", "cerebellum"], url: str, key: str, price: str
+    settings: Settings,
+    setting: Literal["brain", "cerebellum", "brain_fallback"],
+    text: str,
+    url: str,
+    key: str,
+    price: str,
 ) -> ModelConfig | None:
-    text: str = getattr(settings, setting)
     if not text.strip():
         return None
     kind, _, model = (part.strip() for part in text.partition(":"))
@@ -98,17 +191,21 @@ def _choose(
     }
     priced = f"{variable}_PRICE" if price else "MAILROOM_PRICES"
     price = price or settings.prices.get(f"{kind}:{model}", "")
+    known = read_price(price, priced) if price else find_price(address, model)
     choice = ModelConfig(
         setting=setting,
         kind=kind,
         model=model,
         url=address,
         key=(key or keys.get(_host(address), "")).strip(),
-        price=read_price(price, priced),
+        price=known or Price(),
         timeout=settings.brain_timeout,
+        effort=settings.brain_effort,
+        temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
+        answer=settings.brain_answer,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
-    if limit and not price:
+    if limit and known is None:
         raise ConfigError(
             f"MAILROOM_{limit} limits the cost of models, but {choice.name} has no price",
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
@@ -121,15 +218,15 @@ def _choose(
 def _require_usable(choice: ModelConfig, variable: str) -> None:
     if not (choice.key.isascii() and choice.key.isprintable()):
         raise ConfigError(f"The key for {choice.name} holds characters no key has", f"Correct {variable}_KEY")
-    if importlib.util.find_spec(choice.kind) is None:
+    if importlib.util.find_spec(choice.package) is None:
         raise ConfigError(
-            f"{variable} is {choice.name}, but the {choice.kind} package is not installed",
-            f"pip install 'mailroom[{choice.kind}]'",
+            f"{variable} is {choice.name}, but the {choice.package} package is not installed",
+            f"pip install 'mailroom[{choice.package}]'",
         )
     if choice.at_home and not choice.key:
         raise NoKey(
             f"{variable} is {choice.name}, but there is no key for {choice.url}",
-            f"Set {variable}_KEY or {choice.kind.upper()}_API_KEY, or {variable}_URL for another server",
+            f"Set {variable}_KEY or {choice.package.upper()}_API_KEY, or {variable}_URL for another server",
         )
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.llm.clients import open_client
+from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -21,7 +21,6 @@ from shared.llm.provider import (
     strip_thinking,
     write_out,
 )
-from shared.llm.provider_errors import MalformedResponse, broken_off
 
 _NO_TOOLS = re.compile(
     r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"
@@ -76,13 +75,12 @@ class OpenAIProvider:
                     raise
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
-        prompt, messages = split_system(question.messages)
-        parts = [prompt] if prompt else []
+        parts, messages = split_system(question.messages)
         request: dict[str, Any] = {"model": self._config.model}
         if question.tools and self._takes_tools:
             tools = [
                 {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-                for tool in question.tools
+                for tool in sorted(question.tools, key=lambda tool: tool.name)
             ]
             request["tools"] = [{"type": "function", "function": tool} for tool in tools]
         elif question.tools:
@@ -93,7 +91,13 @@ class OpenAIProvider:
             # Servers that constrain the answer do not show the schema to the model.
             parts.append(describe_schema(question.schema))
             if self._takes_schema and question.schema.get("type") == "object":
-                request["response_format"] = _format(question.schema)
+                request["response_format"] = format_schema(question.schema)
+        if question.cache_key and self._config.at_home:  # other servers may refuse a field they do not know
+            request["prompt_cache_key"] = question.cache_key
+        if self._config.effort:
+            request["reasoning_effort"] = self._config.effort
+        if self._config.temperature is not None:
+            request["temperature"] = self._config.temperature
         if question.max_tokens:
             request[self._limit_name] = question.max_tokens
         system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
@@ -142,11 +146,18 @@ class OpenAIProvider:
 
 
 def _tokens(usage: Any) -> dict[str, Any]:
-    names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
-    return {name: getattr(usage, theirs, None) for name, theirs in names.items()}
+    read = getattr(usage, "prompt_tokens_details", None)
+    written = getattr(usage, "completion_tokens_details", None)
+    return {
+        "input_tokens": getattr(usage, "prompt_tokens", None),
+        "output_tokens": getattr(usage, "completion_tokens", None),
+        "cached_tokens": getattr(read, "cached_tokens", None),
+        "reasoning_tokens": getattr(written, "reasoning_tokens", None),
+    }
 
 
-def _format(schema: dict[str, Any]) -> dict[str, Any]:
+def format_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer as OpenAI's formats name it."""
     name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
     return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
 

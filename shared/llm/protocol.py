@@ -17,12 +17,18 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message of a conversation; a ``tool`` message answers the call ``tool_call_id``."""
+    """One message of a conversation; a ``tool`` message answers the call ``tool_call_id``.
+
+    ``kept`` is the reasoning behind an assistant's message as the model ``kept_for`` sent it, signed or
+    encrypted: it goes back to that model alone, unchanged.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    kept: tuple[dict[str, Any], ...] = ()
+    kept_for: str = ""
 
 
 def message_of(entry: Mapping[str, Any]) -> Message:
@@ -40,13 +46,18 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The usage of model calls: tokens, US dollars (0 without a configured price), number of calls.
+    """The usage of model calls: tokens, US dollars (0 without a known price), number of calls.
 
-    ``estimated``: a server did not count its tokens, so some are estimated (a token for 4 characters).
+    Of ``input_tokens``, ``cached_tokens`` were read from the provider's cache and ``written_tokens`` written
+    to it; of ``output_tokens``, ``reasoning_tokens`` are the model's own thoughts. ``estimated``: a server
+    did not count its tokens, so some are estimated (a token for 4 characters).
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    reasoning_tokens: int = 0
     cost: float = 0.0
     calls: int = 0
     estimated: bool = False
@@ -61,6 +72,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            written_tokens=self.written_tokens + other.written_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost=self.cost + other.cost,
             calls=self.calls + other.calls,
             estimated=self.estimated or other.estimated,
@@ -68,12 +82,18 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit."""
+    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit.
+
+    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
+    as in Message.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     model: str = ""
+    by: str = ""
+    kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
 
 
@@ -82,10 +102,14 @@ Pieces = AsyncGenerator[str | Thought, None]
 
 
 class StreamOptions(TypedDict, total=False):
-    """The limits of an answer in tokens and seconds; 0 means the configured limit."""
+    """The limits of an answer in tokens and seconds; 0 means the configured limit.
+
+    Requests of one ``cache_key`` begin alike, as those of one task do.
+    """
 
     max_tokens: int
     timeout: float
+    cache_key: str
 
 
 class AskOptions(StreamOptions, total=False):
@@ -118,20 +142,15 @@ MOST_TOKENS = 20_000_000
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """US dollars for a million tokens in and out."""
+    """US dollars for a million tokens: in, out, read from the cache and written to it.
+
+    ``cached`` and ``written`` are those of ``input`` if they are None.
+    """
 
     input: float = 0.0
     output: float = 0.0
-
-    def usage(self, input_tokens: int, output_tokens: int, *, estimated: bool = False) -> Usage:
-        """One call's usage, with its cost."""
-        return Usage(
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cost=(input_tokens * self.input + output_tokens * self.output) / 1e6,
-            calls=1,
-            estimated=estimated,
-        )
+    cached: float | None = None
+    written: float | None = None
 
     def count(
         self,
@@ -141,30 +160,55 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         *,
         input_tokens: Any = None,
         output_tokens: Any = None,
+        cached_tokens: Any = None,
+        written_tokens: Any = None,
+        reasoning_tokens: Any = None,
     ) -> Usage:
-        """The usage as the server counted it; missing and implausible counts are estimated."""
-        read, written = _sensible(input_tokens), _sensible(output_tokens)
-        return self.usage(
-            read or _estimate(messages),
-            written or _estimate([Message(role="assistant", text=text, tool_calls=tuple(calls))]),
-            estimated=not (read and written),
+        """One call's usage as the server counted it, with its cost.
+
+        Missing and implausible counts are estimated. ``input_tokens`` holds those of the cache too.
+        """
+        counted_in, counted_out = _sensible(input_tokens), _sensible(output_tokens)
+        read = counted_in or _estimate(messages)
+        out = counted_out or _estimate([Message(role="assistant", text=text, tool_calls=tuple(calls))])
+        cached = min(_sensible(cached_tokens), read)
+        written = min(_sensible(written_tokens), read - cached)
+        cost = (
+            (read - cached - written) * self.input
+            + cached * (self.input if self.cached is None else self.cached)
+            + written * (self.input if self.written is None else self.written)
+            + out * self.output
+        )
+        return Usage(
+            input_tokens=read,
+            output_tokens=out,
+            cached_tokens=cached,
+            written_tokens=written,
+            reasoning_tokens=min(_sensible(reasoning_tokens), out),
+            cost=cost / 1e6,
+            calls=1,
+            estimated=not (counted_in and counted_out),
         )
 
 
 def read_price(text: str, setting: str = "brain_price") -> Price:
-    """The price written as ``in/out``, such as ``3/15``; empty is none. Raises ConfigError."""
+    """The price written as ``in/out`` or ``in/out/cached/written``, as ``3/15``; empty is none.
+
+    Raises ConfigError.
+    """
     if not text.strip():
         return Price()
     try:
-        low, high = (float(part) for part in text.split("/"))
+        given = [float(part) for part in text.split("/")]
     except ValueError:
-        low = high = -1.0
-    if not (0 <= low < 1e6 and 0 <= high < 1e6):
+        given = []
+    if len(given) not in (2, 3, 4) or not all(0 <= each < 1e6 for each in given):
         raise ConfigError(
             f"{setting} is wrong: {text!r} is no price",
-            "Write US dollars for a million tokens in and out, as 3/15",
+            "Write US dollars for a million tokens in and out, as 3/15; behind them may stand those read "
+            "from and written to the provider's cache, as 3/15/0.3/3.75",
         )
-    return Price(input=low, output=high)
+    return Price(**dict(zip(("input", "output", "cached", "written"), given, strict=False)))
 
 
 def _sensible(count: Any) -> int:

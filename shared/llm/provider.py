@@ -16,12 +16,16 @@ from shared.text.display import sendable
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request: the conversation, the tools, the schema of the answer; 0 tokens is no limit."""
+    """A request: the conversation, the tools, the schema of the answer; 0 tokens is no limit.
+
+    Requests of one ``cache_key`` begin alike: a provider sends them to one of its machines.
+    """
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     schema: dict[str, Any] | None = None
     max_tokens: int = 0
+    cache_key: str = ""
 
 
 class Provider(Protocol):
@@ -48,10 +52,11 @@ def conclude(
     stop: Any = "",
     tokens: Mapping[str, Any],
     model: Any = "",
+    kept: Sequence[dict[str, Any]] = (),
 ) -> Thought:
     """The Thought with its usage; raises ModelError for a refusal without text.
 
-    ``tokens`` are ``input_tokens`` and ``output_tokens``, as far as the server counted them.
+    ``tokens`` are the counts that ``Price.count`` takes, as far as the server gave them.
     """
     if stop in REFUSED and not (text.strip() or calls):
         raise ModelError(
@@ -63,6 +68,8 @@ def conclude(
         tool_calls=tuple(calls),
         usage=config.price.count(question.messages, text, calls, **tokens),
         model=read_text(model),
+        by=config.name,
+        kept=tuple(kept),
         stop="tools" if calls else "length" if stop in CUT_OFF else "end",
     )
 
@@ -95,11 +102,11 @@ _BEGUN = re.compile(rf"\A\s*<{_MARK}", re.IGNORECASE)
 _THOUGHT = re.compile(rf"\A\s*(?:<{_MARK})?(?:(?!<{_MARK}).)*?</{_MARK}\s*", re.DOTALL | re.IGNORECASE)
 
 
-def split_system(messages: Iterable[Message]) -> tuple[str, list[Message]]:
-    """All system messages as one prompt, and the other messages."""
+def split_system(messages: Iterable[Message]) -> tuple[list[str], list[Message]]:
+    """The texts of the system messages, and the other messages."""
     messages = list(messages)
     prompts = [message.text for message in messages if message.role == "system" and message.text.strip()]
-    return "\n\n".join(prompts), [message for message in messages if message.role != "system"]
+    return prompts, [message for message in messages if message.role != "system"]
 
 
 def arrange(messages: Sequence[Message]) -> list[Message]:
@@ -114,7 +121,14 @@ def arrange(messages: Sequence[Message]) -> list[Message]:
         if not (message.text.strip() or message.tool_calls or message.role == "tool"):
             continue
         if found and message.role == found[-1].role != "tool":
-            found[-1] = _join(found[-1], message)
+            one = found[-1]
+            found[-1] = msgspec.structs.replace(
+                one,
+                text="\n\n".join(text for text in (one.text, message.text) if text),
+                tool_calls=one.tool_calls + message.tool_calls,
+                kept=one.kept + message.kept if one.kept_for in ("", message.kept_for) else one.kept,
+                kept_for=one.kept_for or message.kept_for,
+            )
         else:
             found.append(message)
     if not found or found[0].role != "user":
@@ -142,14 +156,6 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
         elif message.tool_call_id not in called:
             paired.append(Message(role="user", text=message.text))
     return paired
-
-
-def _join(one: Message, other: Message) -> Message:
-    return msgspec.structs.replace(
-        one,
-        text="\n\n".join(text for text in (one.text, other.text) if text),
-        tool_calls=one.tool_calls + other.tool_calls,
-    )
 
 
 def read_arguments(call: ToolCall) -> dict[str, Any]:

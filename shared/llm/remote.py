@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import msgspec
 
 from shared.errors import ModelError, ModelUnavailable
-from shared.llm.clients import CONNECT, open_client
+from shared.llm.clients import CONNECT, MalformedResponse, TransientError, explain, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
 from shared.llm.provider import ModelRequest, Provider
-from shared.llm.provider_errors import MalformedResponse, TransientError, explain
 from shared.llm.scripted import read_script
 
 if TYPE_CHECKING:
@@ -125,6 +124,7 @@ class RemoteModel:
             tools=tuple(options.get("tools", ())),
             schema=options.get("schema"),
             max_tokens=options.get("max_tokens", 0),
+            cache_key=options.get("cache_key", ""),
         )
         limit = options.get("timeout") or self._config.timeout
         deadline = time.monotonic() + limit
@@ -142,7 +142,11 @@ class RemoteModel:
 
         It is retried only until the first piece; an incomplete answer raises ModelUnavailable.
         """
-        question = ModelRequest(messages=tuple(messages), max_tokens=options.get("max_tokens", 0))
+        question = ModelRequest(
+            messages=tuple(messages),
+            max_tokens=options.get("max_tokens", 0),
+            cache_key=options.get("cache_key", ""),
+        )
         limit = options.get("timeout") or self._config.timeout
         deadline = time.monotonic() + limit
 

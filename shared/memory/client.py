@@ -20,8 +20,6 @@ from shared.contracts import (
     GetQuery,
     HistoryQuery,
     Hit,
-    Layout,
-    LayoutQuery,
     ListQuery,
     MemoryQuery,
     MemoryWrite,
@@ -29,8 +27,8 @@ from shared.contracts import (
     Node,
     NodeHistory,
     NodePage,
-    Path,
-    PathsQuery,
+    Picture,
+    PictureQuery,
     SpanKind,
     Traversal,
     TraverseQuery,
@@ -39,7 +37,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
-from shared.errors import BusError, BusUnavailable, NoResponders, Refused
+from shared.errors import BusError, BusUnavailable, NoResponders, NotFound, Refused
 from shared.spans import span
 
 
@@ -109,7 +107,10 @@ PAUSE = 0.1  # Seconds between two such requests if no daemon is there
 STILL_THERE = 1.0  # Seconds between two looks whether the daemon that was asked is still there
 ANSWER_TIMEOUT = 30.0  # Seconds until a request times out: long enough for a daemon that is just starting
 SLOW_TIMEOUT = 300.0
-"""The same for answers that are read from the tables (an older version) or from the whole store."""
+"""The same for answers that are read from the tables (an older version) or from the whole store, and for deep
+searches, which may compare texts for the first time."""
+SLOW_VERBS = ("reindex", "rebuild")
+MIN_NAME = 4  # The fewest characters by which a node can be named in place of its whole id
 
 Answer = TypeVar("Answer")
 Query = TypeVar("Query", ListQuery, EdgesQuery)
@@ -117,7 +118,9 @@ Page = TypeVar("Page", NodePage, EdgePage)
 
 
 class WriteRefused(Refused):
-    """Memory did not store a write; ``rejection`` has the details if the write gate refused it."""
+    """Memory did not store a write, and answered ``written``; its ``rejection`` has the details if the write
+    gate refused it.
+    """
 
     def __init__(self, written: MemoryWritten) -> None:
         rejection = written.rejection
@@ -125,7 +128,7 @@ class WriteRefused(Refused):
             super().__init__(written.error)
         else:
             super().__init__(f"Not stored: {rejection.reason.rstrip('.')}", rejection.suggestion)
-        self.rejection = rejection
+        self.written, self.rejection = written, rejection
 
 
 class Memory:
@@ -189,7 +192,7 @@ class Memory:
 
     async def _append(self, write: MemoryWrite) -> int:
         """Store a write in the log; returns its sequence."""
-        writer = write.sender if write.forget else self._bus.name
+        writer = write.sender or self._bus.name
         return await self._bus.append(seal(subjects.memory_write(writer), write))
 
     # --- finding ---------------------------------------------------------------------------------
@@ -198,9 +201,7 @@ class Memory:
         """The nodes nearest to ``text``, best first; ``filters`` are the other fields of MemoryQuery."""
         with span(SpanKind.MEMORY, "search", text) as asked:
             query = MemoryQuery(text=text, limit=limit, **filters)
-            # What was never compared takes long on a busy machine.
-            timeout = SLOW_TIMEOUT if query.deep else ANSWER_TIMEOUT
-            hits = await self._ask("search", query, list[Hit], timeout)
+            hits = await self._ask("search", query, list[Hit])
             asked.output = "\n".join(f"[{hit.node.id}] {hit.node.title}" for hit in hits)
         return hits
 
@@ -210,6 +211,23 @@ class Memory:
         return [
             node for page in pages for node in await self._ask("get", GetQuery(ids=page, at=at), list[Node])
         ]
+
+    async def find_ids(self, names: Sequence[str]) -> list[str]:
+        """The ids that ``names`` are, or that alone begin as they do; a name that fits none stays as it is.
+
+        Raises NotFound if several begin so.
+        """
+        known = {node.id for node in await self.get(*names)}
+        found = []
+        for name in dict.fromkeys(names):
+            near = [name]
+            if name not in known and len(name) >= MIN_NAME:
+                page = await self.nodes(ListQuery(after=name, limit=2, retired=True))
+                near = [node.id for node in page.nodes if node.id.startswith(name)] or near
+            if len(near) > 1:
+                raise NotFound(f"Several memories begin with {name!r}", "Give more of the id")
+            found += near
+        return found
 
     async def nodes(self, query: ListQuery | None = None) -> NodePage:
         """One page of nodes in the order of their ids; by default the first of all live ones."""
@@ -238,10 +256,6 @@ class Memory:
         """Walk the graph from the query's start."""
         return await self._ask("traverse", query, Traversal)
 
-    async def paths(self, query: PathsQuery) -> list[Path]:
-        """The best paths from one node to another, best first; empty if there is none."""
-        return await self._ask("paths", query, list[Path])
-
     async def brief(self, agent: str, **fields: Any) -> Briefing:
         """The briefing of ``agent``; ``fields`` are the others of BriefQuery."""
         with span(SpanKind.MEMORY, "briefing", agent) as asked:
@@ -250,9 +264,9 @@ class Memory:
             asked.output = briefing.text
         return briefing
 
-    async def layout(self, query: LayoutQuery | None = None) -> Layout:
-        """Where to draw the nodes of the graph; takes up to some seconds for a picture that is new."""
-        return await self._ask("layout", query or LayoutQuery(), Layout)
+    async def picture(self, query: PictureQuery | None = None) -> Picture:
+        """The nodes and edges of the graph that are to be drawn."""
+        return await self._ask("picture", query or PictureQuery(), Picture)
 
     async def versions(self, query: VersionsQuery | None = None) -> VersionPage:
         """A page of graph versions and what each changed, the latest first."""
@@ -309,30 +323,16 @@ class Memory:
         """Whether the daemon can read and write, and what is wrong if it cannot."""
         return await self._ask("health", None, dict[str, Any])
 
-    async def linker_status(self, edges: int = 0) -> dict[str, Any]:
-        """The linker's last round and its counts; with the last ``edges`` it made, and counts of all."""
-        return await self._ask("linker", LinkerQuery(action="status", edges=edges), dict[str, Any])
-
-    async def linker_trigger(self, edges: int = 0) -> dict[str, Any]:
-        """Start a round of the linker; returns its status as ``linker_status`` does."""
-        query = LinkerQuery(action="trigger", edges=edges)
-        return await self._ask("linker", query, dict[str, Any], SLOW_TIMEOUT)
-
-    async def consolidate(self, edges: int = 0) -> dict[str, Any]:
-        """Make one event of many old ones that are alike, as is done weekly; returns as the others do."""
-        query = LinkerQuery(action="consolidate", edges=edges)
-        return await self._ask("linker", query, dict[str, Any], SLOW_TIMEOUT)
-
-    async def reindex(self) -> dict[str, Any]:
-        """Rebuild the search indices from the tables."""
-        return await self._ask("reindex", None, dict[str, Any], SLOW_TIMEOUT)
+    async def linker_trigger(self) -> dict[str, Any]:
+        """Start a round of the linker; returns its status."""
+        return await self._ask("linker", LinkerQuery(action="trigger"), dict[str, Any])
 
     async def rebuild(self, *, force: bool = False) -> dict[str, Any]:
         """Rebuild the store from the log of writes; ``health`` shows the progress.
 
         Raises Refused if the beginning of the log is lost, unless ``force``.
         """
-        return await self._ask("rebuild", RebuildQuery(force=force), dict[str, Any], SLOW_TIMEOUT)
+        return await self._ask("rebuild", RebuildQuery(force=force), dict[str, Any])
 
     def _signed(self, node: Node) -> Node:
         source = node.source
@@ -373,25 +373,32 @@ class Memory:
             return False
         return True
 
-    async def _ask(
-        self, verb: str, query: Any, kind: type[Answer], timeout: float = ANSWER_TIMEOUT
-    ) -> Answer:
+    async def _ask(self, verb: str, query: Any, kind: type[Answer], timeout: float | None = None) -> Answer:
+        return msgspec.json.decode(await self.ask(verb, query, timeout), type=kind)
+
+    async def ask(self, verb: str, query: Any, timeout: float | None = None) -> bytes:
+        """What memory answers to a query (None: one without parameters), as it is on the wire.
+
+        ``timeout`` is ANSWER_TIMEOUT seconds if it is not given, and SLOW_TIMEOUT for what takes long.
+        """
+        slow = any(getattr(query, name, False) for name in ("at", "deep"))
+        if slow or verb in SLOW_VERBS or getattr(query, "action", "status") != "status":
+            timeout = SLOW_TIMEOUT
         payload = b"{}" if query is None else msgspec.json.encode(query)
-        timeout = SLOW_TIMEOUT if getattr(query, "at", 0) else timeout
-        asking = asyncio.ensure_future(self._bus.request(subjects.memory(verb), payload, timeout=timeout))
+        request = self._bus.request(subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT)
+        asking = asyncio.ensure_future(request)
         try:
             while not asking.done():
                 done, _ = await asyncio.wait({asking}, timeout=STILL_THERE)
                 if not done:
                     await self._require_daemon()
-            data = asking.result()
+            return asking.result()
         except BusUnavailable as error:
             raise type(error)(
                 f"The memory daemon does not answer ({error})", "See whether it runs with 'mailroom status'"
             ) from None
         finally:
             asking.cancel()
-        return msgspec.json.decode(data, type=kind)
 
     async def _require_daemon(self) -> None:
         """Raise NoResponders if no daemon is there: one that was killed never answers what it was asked."""

@@ -28,12 +28,6 @@ def may_read(name: str, node: Node) -> bool:
     return name == subjects.USER or find_owner(node) in ("", name) or name in node.tags
 
 
-def author_of(node: Node) -> str:
-    """Who says it: a person by name if it is known, else ``user``; an agent; empty for files of nobody."""
-    named = node.source.agent == subjects.USER and node.metadata.get("person")
-    return str(named or node.source.agent)
-
-
 def may_end(newer: Node, older: Node) -> bool:
     """Whether what ``newer`` says can end what ``older`` says: an agent's own note ends its own notes alone,
     since the others do not see it.

@@ -1,5 +1,6 @@
-"""Subtasks that an agent submits to others, and the directory of agents at work."""
+"""Reaching other agents: subtasks, the directory of those at work, and a model's actions for both."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +13,9 @@ from shared.bus.records import cancel_task, read_presences, read_submitted, read
 from shared.contracts import Presence, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict
 from shared.log import logger
-from shared.messaging.correspondence import PendingReplies
+from shared.messaging.correspondence import PendingReplies, RequestReply
 from shared.plans import format_agents, pages_of
+from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import TaskContext, require_current_task
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
@@ -132,6 +134,7 @@ class Delegation:
         return state.result if state else None
 
 
+# --- the directory of agents at work -----------------------------------------------------------------
 CACHE_SECONDS = 10.0  # Seconds for which the presences that were read are reused
 NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})  # Agents that do not answer mail
 
@@ -161,3 +164,86 @@ class Directory:
             return ""
         others = {name: presence for name, presence in known.items() if name not in (me, *NO_MAIL)}
         return format_agents(pages_of(others).values(), actions=False)
+
+
+# --- the actions by which a model reaches other agents -----------------------------------------------
+ANSWER_WAIT = 300.0  # Seconds an agent has to answer a question to all
+MAX_HOPS = 3
+"""How often work may be passed on from agent to agent: the last one gets no actions to pass it on, or two
+agents might write to each other for ever."""
+
+
+def offered_actions(hops: int) -> tuple[str, ...]:
+    """The names of the actions for a task that was passed on ``hops`` times; only at 0 may all be asked."""
+    if hops >= MAX_HOPS:
+        return ()
+    return ("delegate_task", "write_to_colleague", *(() if hops else ("ask_everybody",)))
+
+
+class PeerActions:
+    """Actions that wait for another agent's answer while the consumer goes on with other messages."""
+
+    def __init__(self, me: str, delegation: Delegation, requests: RequestReply, directory: Directory) -> None:
+        self._me = me
+        self._delegation = delegation
+        self._requests = requests
+        self._directory = directory
+
+    @register_action(
+        "Submit a task to another agent and wait for the result",
+        {"assignee": "The agent's name", "task": "What is to be done, with all that is needed to do it"},
+    )
+    async def delegate_task(self, assignee: str, task: str) -> Outcome:
+        """The colleague's result; raises ActionError if it failed or no agent of that name is at work."""
+        await self._require(assignee)
+        result = await self._delegation.run(assignee, task)
+        if result.status is not TaskStatus.COMPLETED:
+            reason = result.error_message or result.status
+            raise ActionError(f"{assignee} could not do it: {reason}".rstrip("."), result.output)
+        return Outcome(
+            output=result.output, evidence_refs=result.evidence_refs, output_paths=result.output_paths
+        )
+
+    @register_action(
+        "Write to another agent, or to the user, and wait for the answer",
+        {"recipient": "Whom to write to", "subject": "What it is about", "body": "The text"},
+    )
+    async def write_to_colleague(self, recipient: str, subject: str, body: str) -> Outcome:
+        """The answer to this email."""
+        if recipient != subjects.USER:
+            await self._require(recipient)
+        answer = await self._requests.send(recipient, subject, body)
+        return Outcome(output=answer.body or answer.subject, evidence_refs=(answer.id,))
+
+    @register_action(
+        "Ask every running agent the same question, and wait for the answers", {"question": "The question"}
+    )
+    async def ask_everybody(self, question: str) -> Outcome:
+        """The answers by agent; an agent that did not answer in time is listed too."""
+        known = await self._directory.read()
+        names = sorted(name for name in known if name not in (self._me, *NO_MAIL))
+        if not names:
+            raise ActionError("No colleague is at work")
+        answers = await asyncio.gather(*(self._ask(name, question) for name in names))
+        lines = [f"{name}: {answer}" for name, answer in zip(names, answers, strict=True)]
+        return Outcome(output="\n\n".join(lines))
+
+    async def _ask(self, name: str, question: str) -> str:
+        try:
+            async with asyncio.timeout(ANSWER_WAIT):
+                answer = await self._requests.send(name, "A question to all", question, key=f"all-{name}")
+        except TimeoutError:
+            return f"(no answer within {ANSWER_WAIT:g} s)"
+        except Conflict:
+            raise
+        except (ActionError, BusError) as error:
+            return f"(could not be asked: {error})"
+        return answer.body
+
+    async def _require(self, name: str) -> None:
+        known = await self._directory.read()
+        if name == self._me:
+            raise ActionError("That is you", "Do it yourself, or ask another agent")
+        if name not in known:
+            at_work = ", ".join(sorted(set(known) - {self._me}))
+            raise ActionError(f"Nobody named {name[:60]!r} is at work", f"At work are: {at_work or 'none'}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,9 +14,10 @@ from shared.errors import Conflict, MailroomError, NotFound, TooLate
 from shared.gate.registries import PUBLIC
 from shared.queries.records import count_subjects, read_last, read_newest_of_each, scan
 from shared.sandbox import Reach
+from shared.text.display import escape_invisible
 from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
-from shared.views.listed import Approval, Reaching
+from shared.views.timeline import Approval, Grade, Reaching
 
 MOST = 200  # The most requests of one agent that are read, unless more are wanted
 
@@ -86,12 +87,38 @@ def _parse_request(stored: Stored) -> ApprovalRequest | None:
 
 
 def _to_approval(request: ApprovalRequest, stored: Stored | None) -> Approval:
-    expires, opens = parse_time(request.expires_at), describe_reach(request.reach)
+    expires = parse_time(request.expires_at)
     answer = _parse_answer(stored)
     counts = answer is not None and (answer.allows(request) or not answer.granted)
     if answer is not None and stored is not None and counts and parse_time(stored.time) <= expires:
-        return Approval(request, answer, "granted" if answer.granted else "refused", opens)
-    return Approval(request, None, "waiting" if datetime.now(UTC) < expires else "expired", opens)
+        return view_request(request, answer, "granted" if answer.granted else "refused")
+    return view_request(request, None, "waiting" if datetime.now(UTC) < expires else "expired")
+
+
+def view_request(request: ApprovalRequest, answer: ApprovalAnswer | None, state: str) -> Approval:
+    """A request as people decide about it, without the text of its goal."""
+    risk = grade_risk(request)
+    return Approval(
+        request=request,
+        answer=answer,
+        state=state,
+        opens=describe_reach(request.reach),
+        approval_id=request.approval_id,
+        agent=request.sender,
+        what=escape_invisible(request.what),
+        rule=request.rule,
+        why=request.why,
+        risk=risk.grade,
+        risk_reason=risk.reason,
+        reach=request.reach,
+        needs_hosts=ANY_HOST in request.reach,
+        on_yes=describe_yes(request),
+        on_no=describe_no(request),
+        goal_id=request.goal_id,
+        task_id=request.task_id,
+        asked_at=request.created_at,
+        expires_at=request.expires_at,
+    )
 
 
 def _parse_answer(stored: Stored | None) -> ApprovalAnswer | None:
@@ -164,7 +191,7 @@ def _require_reach(request: ApprovalRequest, scope: Reaching, hosts: tuple[str, 
     short = request.approval_id[:12]
     if not request.reach and (scope != "command" or hosts):
         raise MailroomError(f"The request {short} asks for no network", "Leave out --for and --host")
-    if "network" in request.reach and not hosts:
+    if ANY_HOST in request.reach and not hosts:
         raise MailroomError(
             f"Which hosts the request {short} needs is not known beforehand",
             f"Name them: mailroom approvals grant {short} --host example.org",
@@ -241,8 +268,6 @@ def describe_no(request: ApprovalRequest) -> str:
         f"and says why. Without an answer in time it counts as refused."
     )
 
-
-Grade = Literal["low", "medium", "high"]
 
 GRADES: tuple[Grade, ...] = ("low", "medium", "high")
 HOST = "host:"

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Literal
 
 from shared import subjects
-from shared.agent.control import UNPAUSABLE, read_control
+from shared.agent.process import UNPAUSABLE, read_control
 from shared.bus import Bus
 from shared.bus.records import read_presences
 from shared.contracts import AgentControl, AgentReport, CancelGoal, Goal, generate_task_id

@@ -1,49 +1,15 @@
 """Letters of people and agents: reading them, their threads, writing to an agent."""
 
-from collections import Counter
-
-import msgspec
-
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import read_presences
 from shared.contracts import AgentReport, Email, Question, Response, decode, generate_id
-from shared.errors import BusUnavailable, ConfigError, NotFound
-from shared.queries.records import (
-    Listener,
-    read_newest,
-    read_newest_of_each,
-    scan,
-    unknown_agent_error,
-)
+from shared.errors import ConfigError, NotFound
+from shared.queries.records import read_newest, unknown_agent_error
 from shared.trail.archives import read_message, scan_log
-from shared.views.timeline import format_sender
+from shared.views.listed import Mail
 
-POLL_INTERVAL = 0.5  # Seconds between reads if no message arrives
 SEARCHED, AT_ONCE = 10_000, 1_000  # The most messages that one search reads, and how many it reads at once
-
-
-class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
-
-    ``person`` is who of the people wrote it, if that is known.
-    """
-
-    number: int
-    id: str
-    sender: str
-    recipient: str
-    created_at: str
-    kind: str
-    subject: str
-    body: str
-    session: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``."""
-        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
 
 
 async def search_mail(
@@ -78,20 +44,6 @@ async def search_mail(
 
 def _select_containing(items: list[Mail], wanted: str) -> list[Mail]:
     return [item for item in items if wanted in f"{item.subject} {item.body}".casefold()]
-
-
-async def read_latest_mail(
-    bus: Bus, sender: str, recipient: str, limit: int, before: int = 0
-) -> tuple[list[Mail], dict[str, int]]:
-    """The last ``limit`` from ``sender`` to ``recipient``, and how many older ones each has.
-
-    With ``before``, those before the message of that number.
-    """
-    pattern = subjects.mail(recipient, "{agent}")
-    found, older = await read_newest_of_each(bus, pattern, limit, agent=sender, before=before)
-    read = Counter(subjects.Address.of(each.subject).sender for each in found[:-limit])
-    items = [item for stored in found[-limit:] if (item := parse_mail(stored)) is not None]
-    return items, dict(read + Counter(older))
 
 
 async def find_mail(bus: Bus, name: str) -> Mail:
@@ -198,29 +150,3 @@ async def send(bus: Bus, email: Email) -> int:
         raise unknown_agent_error(email.recipient, presences)
     subject = subjects.mail(email.recipient, subjects.USER)
     return int((await bus.store(subject, email.to_json(), headers={"Nats-Msg-Id": email.id}))["seq"])
-
-
-async def send_and_wait(bus: Bus, email: Email, timeout: float) -> Mail:
-    """Send a letter; returns its reply. Raises BusUnavailable after ``timeout`` seconds."""
-    listener = Listener(bus, POLL_INTERVAL)
-    await listener.subscribe(subjects.mail(subjects.USER, email.recipient))
-    sent = await send(bus, email)
-    return await _wait_for_reply(bus, listener, email, sent, timeout)
-
-
-async def _wait_for_reply(bus: Bus, listener: Listener, email: Email, sent: int, timeout: float) -> Mail:
-    async def read_reply() -> Mail | None:
-        async for stored in scan(
-            bus, subjects.OFFICE, subjects.mail(subjects.USER, email.recipient), seq=sent
-        ):
-            if (item := parse_mail(stored)) is not None and item.session == email.id:
-                return item
-        return None
-
-    try:
-        return await listener.wait_for(read_reply, timeout)
-    except TimeoutError:
-        raise BusUnavailable(
-            f"{email.recipient} did not answer within {timeout:g} s; it may still",
-            "Check later with 'mailroom mail list'",
-        ) from None

@@ -8,12 +8,10 @@ from functools import cache
 from shared.policy import effects
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.options import Options, parse_options
-from shared.policy.paths import Place, is_public, place, resolve
+from shared.policy.paths import Place, is_private, is_public, place, resolve
 from shared.policy.rules import matching
-from shared.policy.scope import UNREAD, Scope, Stream
-from shared.policy.secrets import is_private
+from shared.policy.scope import UNREAD, Scope, Stream, Word
 from shared.policy.shell import Shell
-from shared.policy.words import Word
 
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None if that is not known."""
@@ -137,7 +135,11 @@ class Call:
         if "/" in self.name:
             return self._judge_path()
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
-            return self._judge_alias()
+            text = self.scope.aliases[self.name]
+            inner = self.scope.branch()
+            inner.active = (*self.scope.active, f"alias {self.name}")
+            words = " ".join(shlex.quote(word.text) for word in self.args)
+            return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
         if self.scope.is_set("PATH") and (path := f"{self.scope.cwd}/{self.name}") in self.scope.files:
             return self.run_written(path)
         if self.name in self.scope.functions:
@@ -149,10 +151,10 @@ class Call:
         if len(self.args) == 1 and self.args[0].text in _HELP:
             return UNREAD
         name = self.name
-        handler = self.shell.programs.get(name)
+        handler = self.shell.grammar.programs.get(name)
         if handler is None and (short := _VERSION.sub("", name)) != name:
             name = short
-            handler = self.shell.programs.get(name)
+            handler = self.shell.grammar.programs.get(name)
         named = name in _EVALUATES and (name != "printf" or (self.args and self.args[0].text == "-v"))
         if named and any(holds_subscript(word.text) for word in self.args):
             self.find("unclear.spelling")
@@ -168,7 +170,7 @@ class Call:
 
     def _only_shows(self) -> bool:
         """Whether a program without a handler is asked for help or for what it would do."""
-        if not self.args or self.name in self.shell.programs:
+        if not self.args or self.name in self.shell.grammar.programs:
             return False
         last = self.args[-1].text
         return last in {"-help", "help", *_HELP} or any(_DRY_RUN.fullmatch(word.text) for word in self.args)
@@ -194,7 +196,7 @@ class Call:
         self._read_arguments()
         for position, word in enumerate(self.args):
             first, space, _ = word.text.partition(" ")
-            if first.rsplit("/bin/", 1)[-1] in self.shell.programs:
+            if first.rsplit("/bin/", 1)[-1] in self.shell.grammar.programs:
                 self.script(word.text) if space else self.run(self.args[position:])
                 break
 
@@ -262,13 +264,6 @@ class Call:
             self.script(stream.text)
         return UNREAD
 
-    def _judge_alias(self) -> Stream:
-        text = self.scope.aliases[self.name]
-        inner = self.scope.branch()
-        inner.active = (*self.scope.active, f"alias {self.name}")
-        words = " ".join(shlex.quote(word.text) for word in self.args)
-        return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
-
     def script(self, text: str, words: Sequence[Word] = (), scope: Scope | None = None) -> Stream:
         """Judge ``text`` as a script with ``words`` as its arguments, in a shell of its own."""
         inner = (scope or self.scope).branch()
@@ -310,7 +305,7 @@ class Call:
     def write(self, word: Word, create: bool = False, output: Stream = UNREAD) -> None:
         """The path is written."""
         effects.write(self.shell, self.scope, word, create)
-        self.shell.written(word, self.scope, output)
+        self.scope.keep(word, output)
 
     def delete(self, word: Word, deep: bool = False) -> None:
         """The path is deleted."""

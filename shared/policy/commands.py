@@ -10,9 +10,9 @@ from shared.policy import effects
 from shared.policy.call import Call, judge_variable
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.parser import are_adjacent, dropped_dash
-from shared.policy.scope import NOTHING, UNREAD, Scope, Stream
+from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, Word
 from shared.policy.shell import Shell
-from shared.policy.words import Expander, Word
+from shared.policy.words import Expander
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -75,7 +75,7 @@ class Redirects:
     def _read(self, target: Word) -> Stream:
         if target.text.startswith(("/dev/tcp", "/dev/udp")):
             self.shell.find("network.shell", target.text)
-        return self.shell.reads(target, self.scope)
+        return effects.feed(self.shell, self.scope, target)
 
     def _document(self, node: "Node") -> None:
         quoted, body = False, None
@@ -108,13 +108,20 @@ class Redirects:
     def finish(self, output: Stream) -> Stream:
         """What is left of ``output`` for the next in line, once files and what follows took theirs."""
         for target, append in self.targets:
-            self.shell.written(target, self.scope, output, append=append)
+            self.scope.keep(target, output, append=append)
         left = NOTHING if self.targets else output
         for node in self.rest:
             inner = self.scope.branch()
             inner.stdin = left
             left = self.shell.walk(node, inner)
         return left
+
+
+def judge_redirect(shell: Shell, scope: Scope, node: "Node") -> Stream | None:
+    """Judge one redirection alone; the stream it gives if it is an input."""
+    redirects = Redirects(shell, scope)
+    redirects.take(node)
+    return redirects.stdin
 
 
 MOST_CHOICES = 16

@@ -2,12 +2,22 @@
 
 import re
 
-from shared.policy import secrets
 from shared.policy.expansion import UNKNOWN
-from shared.policy.paths import Place, is_hidden_home, is_public, place, resolve
-from shared.policy.scope import Scope
+from shared.policy.paths import (
+    Place,
+    guards,
+    is_hidden_home,
+    is_likely_secret,
+    is_private,
+    is_public,
+    is_repository,
+    may_guard,
+    place,
+    resolve,
+    runs_later,
+)
+from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, Word
 from shared.policy.shell import Shell
-from shared.policy.words import Word
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SOCKET = re.compile(r"^/dev/(tcp|udp)(/|$)")
@@ -24,19 +34,28 @@ def read(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
         shell.find("unclear.spelling", text)
     path = resolve(text, scope.cwd)
     if path is None:
-        if secrets.is_private(text):
+        if is_private(text):
             shell.find("secret.file", text)
         return
     read_path(shell, path, deep=deep or word.glob, hidden=word.hidden or "../.." in text)
+
+
+def feed(shell: Shell, scope: Scope, word: Word) -> Stream:
+    """Its content is fed to a program; the stream it gives."""
+    read(shell, scope, word)
+    path = resolve(word.text, scope.cwd)
+    if path is not None and path in scope.files:
+        return scope.files[path]
+    return NOTHING if path == "/dev/null" else UNREAD
 
 
 def read_path(shell: Shell, path: str, *, deep: bool = False, hidden: bool = False) -> None:
     """The content of the absolute ``path`` is read; ``hidden``: by way of variables or folders above."""
     shown = _within(path, shell.workspace)
     where = place(path, shell.workspace)
-    if secrets.is_private(shown):
+    if is_private(shown):
         shell.find("secret.file", shown)
-    elif secrets.is_likely_secret(shown) or (where is Place.WORKSPACE and shell.is_guarded(path)):
+    elif is_likely_secret(shown) or (where is Place.WORKSPACE and shell.is_guarded(path)):
         shell.find("secret.workspace", shown)
     elif deep and _EVERYTHING.match(path) and path != "/workspace":
         shell.find("read.everything", path)
@@ -55,7 +74,7 @@ def _is_shut(where: Place, path: str, hidden: bool) -> bool:
 def stat(shell: Shell, scope: Scope, word: Word) -> None:
     """Its name, size and dates are looked at."""
     shown = resolve(word.text, scope.cwd) or word.text
-    if secrets.is_private(shown):
+    if is_private(shown):
         shell.find("secret.search", shown)
 
 
@@ -75,11 +94,9 @@ def write(shell: Shell, scope: Scope, word: Word, create: bool = False) -> None:
     inside = where is Place.WORKSPACE
     if where is Place.NOWHERE:
         return
-    if secrets.runs_later(
-        _within(shown, shell.workspace) if inside else shown, inside or where is Place.UNKNOWN
-    ):
+    if runs_later(_within(shown, shell.workspace) if inside else shown, inside or where is Place.UNKNOWN):
         shell.find("persist.startup", shown)
-    if not inside and secrets.is_private(shown):
+    if not inside and is_private(shown):
         shell.find("secret.file", shown)
     _judge_written(shell, where, shown, create)
 
@@ -88,15 +105,15 @@ def _judge_written(shell: Shell, where: Place, shown: str, create: bool) -> None
     if where is Place.WORKSPACE:
         if shell.is_guarded(shown):
             shell.find("guard.tamper", shown)
-        elif secrets.is_repository(_within(shown, shell.workspace)):
+        elif is_repository(_within(shown, shell.workspace)):
             shell.find("write.repository", shown)
-        elif secrets.may_guard(shown) and not create:
+        elif may_guard(shown) and not create:
             shell.find("guard.file", shown)
     elif where is Place.DEVICE:
         shell.find("destroy.device", f"Writing to {shown}")
     elif where in {Place.KERNEL, Place.SYSTEM} or shown.startswith("/root"):
-        shell.find("guard.tamper" if secrets.guards(shown) else "write.system", shown)
-    elif where is Place.HOME and (secrets.may_guard(shown) or secrets.guards(shown)):
+        shell.find("guard.tamper" if guards(shown) else "write.system", shown)
+    elif where is Place.HOME and (may_guard(shown) or guards(shown)):
         shell.find("guard.tamper", shown)
     elif where in {Place.HOME, Place.ELSEWHERE} and not (create and not is_hidden_home(shown)):
         shell.find("write.outside-workspace", shown)
@@ -108,7 +125,7 @@ def delete(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
         shell.find("unclear.spelling", word.text)
     path = resolve(word.text, scope.cwd)
     if path is None:
-        if secrets.is_private(word.text):
+        if is_private(word.text):
             shell.find("secret.file", word.text)
         elif deep or word.text.startswith(f"{UNKNOWN}/"):
             shell.find("destroy.unknown", word.text)
@@ -121,16 +138,16 @@ def delete(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
         inner = _within(path, shell.workspace)
         if shell.is_guarded(path):
             shell.find("guard.tamper", path)
-        elif secrets.is_repository(inner):
+        elif is_repository(inner):
             shell.find("write.repository", path)
         elif path == shell.workspace or _ALL.fullmatch(inner):
             shell.find("destroy.workspace", path)
-        elif secrets.may_guard(inner) or secrets.is_likely_secret(inner):
+        elif may_guard(inner) or is_likely_secret(inner):
             shell.find("guard.file", path)
         elif deep and inner.startswith(UNKNOWN):
             shell.find("destroy.unknown", path)
     elif where is not Place.SCRATCH or (top != shell.workspace and shell.workspace.startswith(f"{top}/")):
-        shell.find("guard.tamper" if secrets.guards(path) else "destroy.outside-workspace", path)
+        shell.find("guard.tamper" if guards(path) else "destroy.outside-workspace", path)
 
 
 def _within(path: str, workspace: str) -> str:

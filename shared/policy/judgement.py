@@ -5,13 +5,23 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cache
 
 from shared.contracts import CommandVerdict
-from shared.policy.interpreter import Interpreter
+from shared.policy import effects
+from shared.policy.call import Call
+from shared.policy.commands import judge_redirect
 from shared.policy.parser import LONGEST, Unreadable, to_latin1
 from shared.policy.paths import HOME, WORKSPACE, resolve
 from shared.policy.programs import PROGRAMS
 from shared.policy.rules import RULES, Rule, Ruling
 from shared.policy.scope import NOTHING, Scope
+from shared.policy.shell import Grammar, Shell
+from shared.policy.statements import STATEMENTS
 
+GRAMMAR = Grammar(
+    statements=STATEMENTS,
+    programs=PROGRAMS,
+    call=lambda shell, scope, words, assigned: Call(shell, scope, words, assigned).judge(),
+    redirect=judge_redirect,
+)
 _MISLEADING = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ue000-\ue0ff\ufeff]"
 )
@@ -66,7 +76,14 @@ def decide(command: str, workspace: str = "", granted: Collection[str] = ()) -> 
         return _ruling(command, *_MISLED)
     shell = _judge(text, folder, lambda shell, scope: shell.script(text, scope))
     reach = {entry.translate(back): what.translate(back) for entry, what in shell.reach.items()}
-    return _with_reach(_ruling(command, shell.rule, shell.what.translate(back)), reach, granted)
+    rule, verdict = shell.rule, RULES[shell.rule].verdict
+    why = _explain(rule, shell.what.translate(back))
+    missing = [entry for entry in reach if not _covers(granted, entry)]
+    if missing and verdict is CommandVerdict.ALLOW:
+        rule, verdict = f"reach.{missing[0].partition(':')[0]}", RULES["reach.host"].verdict
+        names = " and ".join(_NAMES.get(entry, entry.removeprefix("host:")) for entry in missing[:4])
+        why = RULES[rule].why.format(_shorten(reach[missing[0]]), names)
+    return Ruling(command=command, verdict=verdict, rule=rule, why=why, reach=tuple(reach))
 
 
 def judge_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
@@ -76,12 +93,17 @@ def judge_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
     """
     if _MISLEADING.search(path):
         return _ruling(path, *_MISLED)
-    shell = _judge(path, workspace, lambda shell, scope: shell.read(path, scope, deep))
+
+    def read(shell: Shell, scope: Scope) -> None:
+        if (full := resolve(path, scope.cwd)) is not None:
+            effects.read_path(shell, full, deep=deep)
+
+    shell = _judge(path, workspace, read)
     return _ruling(path, shell.rule, shell.what)
 
 
-def _judge(text: str, workspace: str, run: Callable[[Interpreter, Scope], object]) -> Interpreter:
-    shell = Interpreter((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, PROGRAMS)
+def _judge(text: str, workspace: str, run: Callable[[Shell, Scope], object]) -> Shell:
+    shell = Shell((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, GRAMMAR)
     if len(text) > LONGEST:
         shell.find("unclear.size", f"{len(text)} characters")
         return shell
@@ -101,21 +123,11 @@ def _judge(text: str, workspace: str, run: Callable[[Interpreter, Scope], object
 
 
 def _ruling(command: str, rule: str, what: str) -> Ruling:
-    why = RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
-    return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=why)
+    return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=_explain(rule, what))
 
 
-def _with_reach(ruling: Ruling, reach: dict[str, str], granted: Collection[str]) -> Ruling:
-    """The ruling with what has to be reached: an allowed command is asked about for what is not granted."""
-    if not reach:
-        return ruling
-    missing = [entry for entry in reach if not _covers(granted, entry)]
-    rule, verdict, why = ruling.rule, ruling.verdict, ruling.why
-    if missing and verdict is CommandVerdict.ALLOW:
-        rule, verdict = f"reach.{missing[0].partition(':')[0]}", RULES["reach.host"].verdict
-        names = " and ".join(_NAMES.get(entry, entry.removeprefix("host:")) for entry in missing[:4])
-        why = RULES[rule].why.format(_shorten(reach[missing[0]]), names)
-    return Ruling(command=ruling.command, verdict=verdict, rule=rule, why=why, reach=tuple(reach))
+def _explain(rule: str, what: str) -> str:
+    return RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
 
 
 def _covers(granted: Collection[str], entry: str) -> bool:

@@ -5,7 +5,7 @@ from functools import cache
 
 import msgspec
 
-from shared.policy.words import Word
+from shared.policy.scope import Word
 
 
 @cache

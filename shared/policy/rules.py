@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from shared.contracts import CommandVerdict
-from shared.policy.words import Word
+from shared.policy.scope import Word
 
 FILE = Path(__file__).with_name("rules.toml")
 

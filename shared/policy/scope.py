@@ -1,4 +1,4 @@
-"""What is known at one point of a script: variables, the folder, functions, files written on the way."""
+"""What is known at one point of a script: its words and streams, variables, the folder, functions, files."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shared.policy.expansion import UNKNOWN
-from shared.policy.paths import HOME
+from shared.policy.paths import HOME, resolve
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -17,6 +17,30 @@ _ENVIRONMENT = {
     "SECONDS": "0", "UID": "0", "USER": "user", "LOGNAME": "user",
     "EUID": "0", "LINENO": "0", "COLUMNS": "80", "LINES": "24",
 }  # fmt: skip
+LONGEST_VALUE = 4_096
+"""Signs of a variable's value beyond which it counts as unknown: a value may double with every assignment."""
+MOST_VALUES = 8  # Values of one variable that are judged in turn
+
+
+class Word(msgspec.Struct, frozen=True, gc=False):
+    """``text`` with UNKNOWN for what is not known; ``glob``: it has wildcards.
+
+    ``obfuscated``: it is written in a way that only hides what is meant; ``hidden``: it is made of variables,
+    substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``computed``: what is not
+    known of it is what a command of the script prints, not what the environment holds.
+    """
+
+    text: str
+    glob: bool = False
+    obfuscated: bool = False
+    hidden: bool = False
+    spliced: bool = False
+    computed: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing of it is left to be found out."""
+        return UNKNOWN not in self.text
 
 
 class Stream(msgspec.Struct, frozen=True, gc=False):
@@ -85,6 +109,13 @@ class Scope:
         """Whether the path lies in a folder that the script itself fetched."""
         return any(path == folder or path.startswith(f"{folder}/") for folder in self.fetched)
 
+    def keep(self, word: Word, output: Stream, *, append: bool = False) -> None:
+        """Remember what a file was given, for when it is run."""
+        path = resolve(word.text, self.cwd)
+        if path is not None:
+            before = self.files.get(path) if append else None
+            self.files[path] = concatenate([before, output]) if before is not None else output
+
     def assign(self, name: str, value: str) -> None:
         """Give a variable its one value."""
         self.variables[name] = value if len(value) <= LONGEST_VALUE else UNKNOWN
@@ -117,8 +148,3 @@ class Scope:
         if len(values) > MOST_VALUES or not values:
             values = (UNKNOWN, *values[: MOST_VALUES - 1])
         self._set_several(name, tuple(dict.fromkeys(values)))
-
-
-LONGEST_VALUE = 4_096
-"""Signs of a variable's value beyond which it counts as unknown: a value may double with every assignment."""
-MOST_VALUES = 8  # Values of one variable that are judged in turn

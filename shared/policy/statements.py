@@ -32,7 +32,14 @@ def judge_loop(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """Judge a loop of any kind: its body with every value its variable may have."""
     inner = scope.branch()
     body = node.child_by_field_name("body") or node
-    _forget(body, inner)
+    # What the body assigns may already have changed when it begins another round
+    stack = [body]
+    while stack:
+        current = stack.pop()
+        if current.type == "variable_assignment":
+            name = (current.children[0].text or b"").decode(errors="replace").partition("[")[0]
+            inner.offer(name, (inner.value(name), UNKNOWN))
+        stack.extend(child for child in current.children if child.child_count)
     if node.type == "for_statement":
         _bind(shell, node, inner)
     text = body.text or b""
@@ -60,35 +67,10 @@ def _bind(shell: Shell, node: "Node", scope: Scope) -> None:
     scope.offer((named[0].text or b"").decode(errors="replace"), values)
 
 
-def _forget(node: "Node", scope: Scope) -> None:
-    """What the body assigns may already have changed when it begins another round."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.type == "variable_assignment":
-            name = (current.children[0].text or b"").decode(errors="replace").partition("[")[0]
-            scope.offer(name, (scope.value(name), UNKNOWN))
-        stack.extend(child for child in current.children if child.child_count)
-
-
-def multiplies(body: "Node", name: str) -> bool:
-    """Whether a function that calls itself does so more than once, or without waiting."""
-    text = body.text or b""
-    return text.count(name.encode()) > 1 or b"|" in text or b"&" in text.replace(b"&&", b"")
-
-
 _WORDS = frozenset(
     "word string raw_string ansi_c_string translated_string concatenation number simple_expansion "
     "expansion command_substitution process_substitution arithmetic_expansion".split()
 )
-_SIDE_BY_SIDE = re.compile(rb"[\w.'\"]\s+-?[A-Za-z/~'\"]")
-_SUBSTITUTED = re.compile(rb"\$\([^()]*\)")
-
-
-def judge_arithmetic(shell: Shell, node: "Node") -> None:
-    """Two words side by side are no arithmetic: the shell may take them for a command."""
-    if _SIDE_BY_SIDE.search(_SUBSTITUTED.sub(b"0", node.text or b"")):
-        shell.find("unclear.syntax")
 
 
 def _named(node: "Node") -> list["Node"]:
@@ -106,7 +88,7 @@ def _subshell(shell: Shell, node: "Node", scope: Scope) -> Stream:
 
 def _list(shell: Shell, node: "Node", scope: Scope) -> Stream:
     if node.children and node.children[0].type == "((":
-        judge_arithmetic(shell, node)
+        shell.judge_arithmetic(node)
     return shell.sequence(node.children, scope)
 
 

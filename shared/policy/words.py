@@ -3,9 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from shared.policy.expansion import (
     UNKNOWN,
@@ -19,8 +17,9 @@ from shared.policy.expansion import (
     unescape_string,
 )
 from shared.policy.parser import QUOTED, are_adjacent, gap_between, is_quoted, text_of, without_dollar_signs
-from shared.policy.scope import Scope
-from shared.policy.secrets import is_secret_variable
+from shared.policy.paths import is_secret_variable
+from shared.policy.scope import Scope, Word
+from shared.policy.shell import Shell
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -34,47 +33,10 @@ _NAMES = {"number", "variable_name", "special_variable_name", "test_operator", "
 _JOINED = {"concatenation", "command_name", "array", "subscript"}
 
 
-class Word(msgspec.Struct, frozen=True, gc=False):
-    """``text`` with UNKNOWN for what is not known; ``glob``: it has wildcards.
-
-    ``obfuscated``: it is written in a way that only hides what is meant; ``hidden``: it is made of variables,
-    substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``computed``: what is not
-    known of it is what a command of the script prints, not what the environment holds.
-    """
-
-    text: str
-    glob: bool = False
-    obfuscated: bool = False
-    hidden: bool = False
-    spliced: bool = False
-    computed: bool = False
-
-    @property
-    def known(self) -> bool:
-        """Whether nothing of it is left to be found out."""
-        return UNKNOWN not in self.text
-
-
-class Runner(Protocol):
-    """Who judges the commands that words hold."""
-
-    def find(self, rule: str, what: str = "") -> None:
-        """Note that a rule applies."""
-
-    def substitute(self, node: "Node", scope: "Scope") -> str:
-        """Judge a command substitution; its output, or UNKNOWN."""
-
-    def process(self, node: "Node", scope: "Scope") -> str:
-        """Judge a process substitution; the path that represents it."""
-
-    def visit(self, node: "Node", scope: "Scope") -> None:
-        """Judge whatever commands are found beneath ``node``."""
-
-
 class Expander:
     """Builds words from their nodes; ``run`` judges a substitution and returns its output."""
 
-    def __init__(self, scope: "Scope", run: Runner) -> None:
+    def __init__(self, scope: Scope, run: Shell) -> None:
         self.scope, self.run = scope, run
         self.obfuscated = self.hidden = self.spliced = self.computed = False
         self.guessed = False

@@ -15,20 +15,27 @@ import errno
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import stat
+import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from shared.contracts import Preparation
+from shared.errors import ActionError
 from shared.files import write_atomically
-from shared.sandbox import remove_tree
+from shared.sandbox import Reach, remove_tree, run_command
+from shared.sandbox.jail import is_below, search_path
 
 LIMIT = 10 << 30  # The default of the most bytes that all environments and downloads may have together
 IN_USE = 3 * 3600.0
 """Seconds after its last use in which an environment is not removed: tests may be running with it."""
+STALE = 7 * 86_400.0
+"""Seconds after which an environment without a lock is made again: newer versions may be out."""
 FORMAT = "2"  # Part of every key; another one makes all environments again
 
 
@@ -38,10 +45,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     size: int = 0
     made: str = ""
-    tool: str = ""
     interpreter: str = ""
     notes: tuple[str, ...] = ()
-    details: dict[str, str] = {}
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,12 +73,19 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return record
 
-    def is_older(self, seconds: float) -> bool:
-        """Whether it was made more than ``seconds`` ago."""
+    def reuse(self, root: Path, *, locked: bool = True) -> Record | None:
+        """The record, with what was kept put into ``root``; None if that is not what was kept.
+
+        Nor is an environment used again after STALE seconds that was not made from a lock.
+        """
+        record = self.read()
+        if record is None:
+            return None
         try:
-            return time.time() - self.folder.stat().st_mtime > seconds
+            is_stale = not locked and time.time() - self.folder.stat().st_mtime > STALE
         except OSError:
-            return True
+            is_stale = True
+        return record if not is_stale and restore_made(self.folder / "made", root, record.made) else None
 
     def begin(self) -> None:
         """Make the empty folders, whatever was left there."""
@@ -216,8 +228,12 @@ def restore_made(kept: Path, root: Path, expected: str) -> bool:
     files = list_files(kept)
     if digest(files) != expected:
         return False
-    for name in _outermost_modules(files):
-        # What a package manager makes is made by it alone: whatever was copied there would be mixed with it.
+    # What a package manager makes is made by it alone: whatever was copied there would be mixed with it.
+    parts = (name.split("/") for name in files)
+    modules = {
+        "/".join(each[: each.index("node_modules") + 1]) for each in parts if "node_modules" in each[:-1]
+    }
+    for name in modules:
         place = root / name
         if place.is_symlink():
             place.unlink()
@@ -225,15 +241,6 @@ def restore_made(kept: Path, root: Path, expected: str) -> bool:
             remove_tree(place)
     _link_all(kept, root, files)
     return True
-
-
-def _outermost_modules(files: Listing) -> Iterator[str]:
-    seen = set()
-    for name in files:
-        parts = name.split("/")
-        if "node_modules" in parts[:-1]:
-            seen.add("/".join(parts[: parts.index("node_modules") + 1]))
-    yield from seen
 
 
 def _link_all(source: Path, target: Path, files: Listing) -> None:
@@ -268,3 +275,149 @@ def _make_folder(target: str, name: str, made: dict[str, bool]) -> bool:
                 is_inside = stat.S_ISDIR(os.lstat(target + name).st_mode)
         made[name] = is_inside
     return made[name]
+
+
+Note = Callable[[str], Awaitable[None]]
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run commands of a project: what ``run_command`` takes, beside the working copy.
+
+    ``env`` holds variables, the PATH included; ``path`` are the folders it begins with. ``python`` is the
+    interpreter, empty except for Python. If ``preparation`` has a problem, commands of the project will fail.
+    """
+
+    preparation: Preparation
+    env: dict[str, str] = {}
+    path: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    python: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The project's folder, relative to the repository."""
+        return self.preparation.folder
+
+    @property
+    def ecosystem(self) -> str:
+        """The project's ecosystem, as Preparation names it."""
+        return self.preparation.ecosystem
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One project to be prepared: in ``folder`` of the working copy ``root`` of ``source``.
+
+    ``deadline`` is by the monotonic clock; what the steps print goes to ``log``. ``reach`` is what the steps
+    may reach beside the registries.
+    """
+
+    root: Path
+    source: Path
+    folder: str
+    cache: Path
+    note: Note
+    deadline: float
+    log: Path
+    reach: Reach = Reach()
+
+    @property
+    def place(self) -> Path:
+        """The project's folder in the working copy."""
+        return self.root / self.folder
+
+    @property
+    def origin(self) -> Path:
+        """The project's folder in the person's own."""
+        return self.source / self.folder
+
+    def remaining(self) -> float:
+        """Seconds until the deadline, at least 1."""
+        return max(1.0, self.deadline - time.monotonic())
+
+    def slot(self, read: Iterable[str], parts: Iterable[str | bytes]) -> Slot:
+        """The place of the environment made from the files ``read`` and ``parts`` on this kind of machine."""
+        made_of: list[str | bytes] = [platform.machine(), sys.platform, str(self.source), self.folder]
+        for name in read:
+            made_of.append(name)
+            if (path := self.place / name).is_file():
+                with path.open("rb") as file:
+                    made_of.append(hashlib.file_digest(file, "sha256").digest())
+        return open_slot(self.cache, self.source, self.folder, (*made_of, *parts))
+
+
+def format_path(*folders: Path) -> str:
+    """The PATH for a project: ``folders``, then this machine's without that of Mailroom's own environment."""
+    own = [sys.prefix] if sys.prefix != sys.base_prefix else []
+    others = [
+        entry for entry in search_path().split(os.pathsep) if not is_below(os.path.normpath(entry), own)
+    ]
+    return os.pathsep.join([*map(str, folders), *others])
+
+
+# --- where tests run --------------------------------------------------------------------------------
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a test command is run with.
+
+    ``path`` are folders of programs, first ones first; ``interpreter`` says which runs the tests, ``problem``
+    why nothing was prepared for them and ``cure`` what to do then.
+    """
+
+    path: tuple[Path, ...] = ()
+    env: dict[str, str] = {}
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    interpreter: str = ""
+    problem: str = ""
+    cure: str = ""
+
+
+async def find_surroundings(
+    prepared: Sequence[Environment], ecosystem: str, repo: Path, root: Path, folder: str
+) -> Surroundings:
+    """What the tests in ``folder`` of ``root``, the copy of the project ``repo``, run with.
+
+    All that was prepared for a folder above them is there, the nearest and those of their own ``ecosystem``
+    first. Without any for Python, an environment in the project is used, else the machine's Python.
+    """
+    above = [each for each in prepared if Path(folder).is_relative_to(each.folder)]
+    above.sort(key=lambda each: (each.ecosystem != ecosystem, -len(Path(each.folder).parts)))
+    mine = next((each for each in above if each.ecosystem == ecosystem), None)
+    failed = [each.preparation for each in above if each.preparation.problem]
+    broken = mine.preparation if mine and mine.preparation.problem else None
+    if not ecosystem and failed and len(failed) == len(above):
+        broken = failed[0]
+    if broken:
+        return Surroundings(problem=broken.problem, cure=broken.cure, interpreter=broken.interpreter)
+    joined = Surroundings(
+        path=tuple(path for each in above for path in each.path),
+        env={key: value for each in reversed(above) for key, value in each.env.items()},
+        readable=tuple(path for each in above for path in each.readable),
+        writable=tuple(path for each in above for path in each.writable),
+        interpreter=mine.preparation.interpreter if mine else "",
+    )
+    if mine or ecosystem not in ("python", ""):
+        return joined
+    places = [repo / folder / name for name in (".venv", "venv", "env")] + [repo / ".venv", repo / "venv"]
+    own = next((place for place in places if (place / "bin" / "python").exists()), None)
+    found = str(own / "bin" / "python") if own else shutil.which("python3", path=format_path(*joined.path))
+    if not found:
+        return joined
+    # What is installed there may be a link to the project itself; the tests are to import its copy.
+    places = [root / folder / "src", root / folder, root]
+    paths = dict.fromkeys(str(path) for path in places if path.is_dir())
+    shown = [own] if own else []
+    probe = "import platform as p; print(p.python_implementation(), p.python_version())"
+    name = ""
+    with contextlib.suppress(ActionError):
+        answer = await run_command([found, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=shown)
+        name = answer.output.strip() if answer.exit_code == 0 else ""
+    return msgspec.structs.replace(
+        joined,
+        path=(*joined.path, Path(found).parent),
+        env={**joined.env, "PYTHONPATH": os.pathsep.join(paths)},
+        readable=(*joined.readable, *shown),
+        interpreter=name,
+    )

@@ -7,18 +7,144 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from shared.contracts import Preparation
+from shared.errors import ActionError
 from shared.gate import PORT
-from shared.projects.environment import Environment, Request, format_path
-from shared.projects.environments import Record, Slot, hold, keep_made, list_files, measure, restore_made
-from shared.projects.node_managers import Program, find_manager, fits_engines
+from shared.projects.environments import (
+    Environment,
+    Record,
+    Request,
+    Slot,
+    format_path,
+    hold,
+    keep_made,
+    list_files,
+    measure,
+    open_slot,
+)
+from shared.projects.reading.manifests import NODE_DEPENDENCIES
 from shared.projects.reading.node_scripts import Manager, choose_manager
 from shared.projects.reading.project_files import ProjectFiles, get_table, read_text
 from shared.projects.steps import StepFailedError, Steps
-from shared.projects.toolchains import find_program
+from shared.projects.toolchains import find_program, format_package
+from shared.sandbox import remove_tree
+from shared.source import as_mapping
 
-STALE = 7 * 86_400.0
-"""Seconds after which an installation without a lock is made again: newer versions may be out."""
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """How a manager is started: ``words``, and where it lies, for the PATH and to be shown in the jail."""
+
+    words: tuple[str, ...]
+    version: str = ""
+    folder: Path | None = None
+    path: tuple[Path, ...] = ()
+
+
+async def find_manager(steps: Steps, manager: Manager) -> Program:
+    """The program of ``manager``: the project's own, this machine's, else one from the npm registry.
+
+    Raises ActionError with the cure if it cannot be got.
+    """
+    if not find_program("node"):
+        raise ActionError("node is not installed, which the project needs", format_package("node"))
+    if manager.release:
+        return Program(words=("node", str(steps.request.place / manager.release)), version=manager.version)
+    if manager.name == "npm":
+        if not find_program("npm"):
+            raise ActionError("npm is not installed, which the project needs", format_package("npm"))
+        return Program(words=("npm",))
+    here = await _find_here(steps, manager)
+    return here or await _fetch(steps, manager)
+
+
+async def _find_here(steps: Steps, manager: Manager) -> Program | None:
+    """The machine's own program, if it has the major version that is wanted."""
+    if not find_program(manager.name):
+        return None
+    try:
+        result = await steps.run(
+            [manager.name, "--version"], online=False, env={"COREPACK_ENABLE_STRICT": "0"}
+        )
+    except ActionError:
+        return None  # a shim of Corepack, which has to fetch the program first
+    version = result.output.strip().splitlines()[-1:] or [""]
+    same = version[0].split(".")[0] == manager.version.split(".")[0]
+    return Program(words=(manager.name,), version=version[0]) if same or not manager.version else None
+
+
+async def _fetch(steps: Steps, manager: Manager) -> Program:
+    """The program from the npm registry: its own scripts are not run, and nothing of the project is there."""
+    wanted = f"{manager.package}@{manager.version or 'latest'}"
+    slot = open_slot(steps.request.cache, Path("/package-managers"), ".", (wanted,))
+    async with hold(slot):
+        if not slot.read():
+            await _install_manager(steps, slot, wanted, manager)
+    program = slot.folder / "node_modules/.bin" / manager.name
+    modules = slot.folder / "node_modules" / manager.package
+    version = str(ProjectFiles(modules).table("package.json").get("version", manager.version))
+    return Program(words=(str(program),), version=version, folder=slot.folder, path=(program.parent,))
+
+
+async def _install_manager(steps: Steps, slot: Slot, wanted: str, manager: Manager) -> None:
+    slot.begin()
+    scripts = [] if manager.name == "bun" else ["--ignore-scripts"]  # bun's puts its binary in place
+    quiet = ("--no-save", "--no-audit", "--no-fund")
+    words = ["npm", "install", *quiet, *scripts, "--prefix", str(slot.folder), wanted]
+    env = {"npm_config_cache": str(slot.folder / "cache"), "PATH": format_path()}
+    try:
+        await steps.run(words, cwd=slot.folder, writable=[slot.folder], env=env, doing=f"fetches {wanted}")
+    except StepFailedError as error:
+        cause = f"{manager.name} is not installed, and could not be fetched: {error.cause}"
+        raise ActionError(cause, format_package(manager.name)) from None
+    slot.complete(Record(root="", size=measure(slot.folder)))
+
+
+# --- versions of Node -------------------------------------------------------------------------------
+
+Version = tuple[int, int, int]
+
+
+def fits_engines(version: str, wanted: str) -> bool:
+    """Whether ``version`` is in the range ``wanted``; one that is not understood allows all."""
+    own = _parse(version)[0]
+    joined = (re.sub(r"([<>=~^]+)\s+", r"\1", each.strip()) for each in wanted.split("||"))
+    ranges = (re.sub(r"^(\S+)\s+-\s+(\S+)$", r">=\1 <=\2", each).split() for each in joined)
+    return any(all(_fits(own, part) for part in each) for each in ranges)
+
+
+def _fits(own: Version, part: str) -> bool:
+    match = re.fullmatch(r"([<>=~^]*)v?(\d.*)", part)
+    if not match:
+        return True
+    sign, (low, count) = match[1], _parse(match[2])
+    if sign in (">=", "<", ">"):
+        high = _next(low, count)
+        return {">=": own >= low, "<": own < low, ">": own >= high if count < 3 else own > low}[sign]
+    if sign == "<=":
+        return own < _next(low, count)
+    if sign == "^":
+        place = next((at for at, number in enumerate(low[:count]) if number), count - 1)
+        return low <= own < _next(low, place + 1)
+    return low <= own < _next(low, min(count, 2) if sign.startswith("~") else count)
+
+
+def _parse(text: str) -> tuple[Version, int]:
+    """The three numbers of a version, and how many of them it names."""
+    numbers = [int(number) for number in re.findall(r"\d+", re.split(r"[-+xX*]", text)[0])][:3]
+    padded = (*numbers, 0, 0, 0)
+    return (padded[0], padded[1], padded[2]), len(numbers)
+
+
+def _next(version: Version, count: int) -> Version:
+    """The first version after all that begin with the first ``count`` numbers."""
+    major, minor, patch = version
+    return {0: (10**9, 0, 0), 1: (major + 1, 0, 0), 2: (major, minor + 1, 0)}.get(
+        count, (major, minor, patch + 1)
+    )
+
+
 SCRIPTS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
 """Scripts of the project that an installation runs: what they build depends on all of its sources."""
 HARMLESS = re.compile(
@@ -27,17 +153,13 @@ HARMLESS = re.compile(
 """Scripts of the project that build nothing."""
 READ = (
     *("package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"),
-    *(
-        "bun.lockb",
-        "pnpm-workspace.yaml",
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        "lerna.json",
-        ".node-version",
-        ".nvmrc",
-    ),
+    *("bun.lockb", "pnpm-workspace.yaml", ".npmrc", ".yarnrc", ".yarnrc.yml", "lerna.json"),
+    *(".node-version", ".nvmrc"),
 )
+SCRIPT_FAILED = re.compile(
+    r"npm (error|ERR!) command (failed|sh -c)|ELIFECYCLE|Command failed\.|couldn't be built"
+)
+"""What is printed if a script of a package failed, and not the installation itself."""
 QUIET = {
     "HUSKY": "0",
     "ADBLOCK": "1",
@@ -65,18 +187,21 @@ async def prepare_javascript(request: Request, steps: Steps) -> Environment:
     manager = choose_manager(files)
     program = await find_manager(steps, manager)
     read = await asyncio.to_thread(_list_read, request.place)
-    if not _has_dependencies(files):
+    needed = any(manifest.get(name) for name in (*NODE_DEPENDENCIES, "workspaces"))
+    if not needed and not files.has("pnpm-workspace.yaml"):
         steps.notes.append("The project has no dependencies")
         return _describe(request, manager, program, await _ask_node(steps, manifest), read, cached=True)
     sources = await asyncio.to_thread(_list_sources, request.place, manifest)
-    made_by = (_identify_node(), manager.name, manager.version)
+    # The program that node is: to ask it for its version takes longer than all else of a second run.
+    node = Path(find_program("node")).resolve()
+    made_by = (f"{node} {node.stat().st_size} {node.stat().st_mtime_ns}", manager.name, manager.version)
     slot = await asyncio.to_thread(request.slot, (*read, *sources), made_by)
     async with hold(slot):
-        record = await asyncio.to_thread(_reuse, request, manager, slot)
+        record = await asyncio.to_thread(slot.reuse, request.root, locked=bool(manager.lock))
         cached = record is not None
         if record is None:
-            node = await _ask_node(steps, manifest)
-            record = await _make(request, steps, manager, program, slot, node)
+            version = await _ask_node(steps, manifest)
+            record = await _make(request, steps, manager, program, slot, version)
     steps.notes[:] = record.notes
     return _describe(request, manager, program, record.interpreter, read, cached=cached)
 
@@ -90,25 +215,9 @@ def replaces_modules(folder: Path) -> bool:
     return bool(needs) and choose_manager(files).name == "npm"
 
 
-def _reuse(request: Request, manager: Manager, slot: Slot) -> Record | None:
-    record = slot.read()
-    if not record or (not manager.lock and slot.is_older(STALE)):
-        return None
-    return record if restore_made(slot.folder / "made", request.root, record.made) else None
-
-
-def _identify_node() -> str:
-    """The program that ``node`` is: to ask it for its version takes longer than all else of a second run."""
-    program = Path(find_program("node")).resolve()
-    info = program.stat()
-    return f"{program} {info.st_size} {info.st_mtime_ns}"
-
-
 async def _ask_node(steps: Steps, manifest: Mapping[str, Any]) -> str:
     """Such as ``Node 22.1.0``; if the project asks for another, a note says so."""
-    result = await steps.run(["node", "--version"], online=False, doing="asks node for its version")
-    steps.records.pop()
-    node = result.output.strip().removeprefix("v")
+    node = (await steps.ask(["node", "--version"])).removeprefix("v")
     wanted = get_table(manifest, "engines").get("node")
     if isinstance(wanted, str) and not fits_engines(node, wanted):
         steps.notes.append(
@@ -117,19 +226,12 @@ async def _ask_node(steps: Steps, manifest: Mapping[str, Any]) -> str:
     return f"Node {node}"
 
 
-def _has_dependencies(files: ProjectFiles) -> bool:
-    manifest = files.table("package.json")
-    names = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-    return any(manifest.get(name) for name in (*names, "workspaces")) or files.has("pnpm-workspace.yaml")
-
-
 def _list_read(folder: Path) -> tuple[str, ...]:
     """The manifests and locks, those of the members of a workspace too, and patches of packages."""
     files = list_files(folder)
     own = [name for name in READ if name in files]
-    nested = [
-        name for name in sorted(files) if name.endswith("/package.json") and "node_modules/" not in name
-    ]
+    inner = (name for name in sorted(files) if name.endswith("/package.json"))
+    nested = [name for name in inner if "node_modules/" not in name]
     patches = [name for name in sorted(files) if re.match(r"(\.yarn/)?patches/", name)]
     return (*own, *nested[:500], *patches)
 
@@ -148,11 +250,8 @@ async def _make(
 ) -> Record:
     await asyncio.to_thread(slot.begin)
     fault = await asyncio.to_thread(find_fault, request.origin, manager)
-    before = {
-        name: details
-        for name, details in (await asyncio.to_thread(list_files, request.root)).items()
-        if "node_modules" not in name.split("/")
-    }
+    there = await asyncio.to_thread(list_files, request.root)
+    before = {name: there[name] for name in there if "node_modules" not in name.split("/")}
     if fault:
         if fault != "-":
             steps.notes.append(f"The node_modules that are there are not used: {fault}")
@@ -170,8 +269,6 @@ async def _make(
 
 
 def _remove_modules(request: Request) -> None:
-    from shared.sandbox import remove_tree
-
     modules = request.place / "node_modules"
     if modules.is_symlink():
         modules.unlink()
@@ -191,25 +288,13 @@ async def _install(request: Request, steps: Steps, manager: Manager, program: Pr
         elif manager.name == "npm" and "can only install packages when" in error.output:
             await _run(request, steps, program, slot, ["install", *words[1:]], manager)
             steps.notes.append(f"{manager.lock} does not fit package.json: npm install was used for npm ci")
-        elif _failed_in_script(error.output):
+        elif SCRIPT_FAILED.search(error.output):
             await asyncio.to_thread(_remove_modules, request)
-            await _run(request, steps, program, slot, [*words, *_without_scripts(manager)], manager)
+            words.append("--mode=skip-build" if manager.is_berry else "--ignore-scripts")
+            await _run(request, steps, program, slot, words, manager)
             steps.notes.append(f"Installed without the packages' scripts, because one failed: {error.cause}")
         else:
             raise
-
-
-def _failed_in_script(output: str) -> bool:
-    """Whether a script of a package failed, and not the installation itself."""
-    return bool(
-        re.search(
-            r"npm (error|ERR!) command (failed|sh -c)|ELIFECYCLE|Command failed\.|couldn't be built", output
-        )
-    )
-
-
-def _without_scripts(manager: Manager) -> list[str]:
-    return ["--mode=skip-build"] if manager.is_berry else ["--ignore-scripts"]
 
 
 def _list_words(manager: Manager) -> list[str]:
@@ -266,8 +351,6 @@ def _describe(
             read=read,
             cached=cached,
         ),
-        folder=request.folder,
-        ecosystem="javascript",
         env={
             "PATH": format_path(*path),
             "npm_config_update_notifier": "false",
@@ -306,17 +389,13 @@ def _compare_npm(files: ProjectFiles, lock: str) -> str:
     for name, package in locked.items():
         if not name or not isinstance(package, dict) or package.get("optional") or package.get("devOptional"):
             continue
-        if not isinstance(there := installed.get(name), dict) or there.get("version") != package.get(
-            "version"
-        ):
+        if as_mapping(installed.get(name)).get("version", "-") != package.get("version"):
             return f"{name.removeprefix('node_modules/')} is not the one in the lock"
     return ""
 
 
 def copy_modules(source: Path, target: Path) -> None:
     """Copy the node_modules of ``source`` into ``target``, with links as they are."""
-    place = target / "node_modules"
+    place, left_out = target / "node_modules", shutil.ignore_patterns(".cache")
     if not place.exists():
-        shutil.copytree(
-            source / "node_modules", place, symlinks=True, ignore=shutil.ignore_patterns(".cache")
-        )
+        shutil.copytree(source / "node_modules", place, symlinks=True, ignore=left_out)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -12,24 +13,25 @@ from packaging.version import InvalidVersion, Version
 
 from shared.contracts import Preparation
 from shared.errors import ActionError
-from shared.projects.environment import Environment, Request, format_path
-from shared.projects.environments import Record, Slot, hold, keep_made, list_files, measure, restore_made
-from shared.projects.reading.project_files import ProjectFiles, read_text
-from shared.projects.reading.python_manifest import (
-    REBUILT,
-    PythonPlan,
-    list_plugins,
-    needs_pytest,
-    normalise,
-    read_python,
+from shared.projects.environments import (
+    Environment,
+    Record,
+    Request,
+    Slot,
+    format_path,
+    hold,
+    keep_made,
+    list_files,
+    measure,
 )
+from shared.projects.reading.project_files import ProjectFiles, read_text
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
 from shared.projects.virtual_environments import find_existing, list_installed, make_view
 from shared.text.display import format_list
 
-STALE = 7 * 86_400.0
-"""Seconds after which an environment without a lock is made again: newer versions may be out."""
 BUILD_TOOLS = {
     "pkg_resources": "setuptools<81",
     "setuptools": "setuptools",
@@ -51,38 +53,29 @@ async def prepare_python(request: Request, steps: Steps) -> Environment:
     plan = await asyncio.to_thread(read_python, files)
     existing, why = await find_existing(request, files, plan)
     if existing:
-        return _show(request, plan, existing, request.source, _name_existing(existing), cached=True)
+        found = re.search(r"(?m)^version(?:_info)? = ([\d.]+)", read_text(existing / "pyvenv.cfg"))
+        name = f"CPython {found[1] if found else ''} in {existing}"
+        return _show(request, plan, existing, request.source, name, cached=True)
     interpreter, remark = await asyncio.to_thread(
         choose_interpreter, plan.requires_python, plan.wanted_python
     )
     steps.notes += [note for note in (why, remark) if note]
     version = find_version(request.source)
-    slot = await asyncio.to_thread(_find_slot, request, plan, interpreter, version)
+    # What is compiled, and what is not installed in place, is made again when a source changes.
+    sources = plan.sources if plan.is_package else ()
+    if plan.backend.startswith(REBUILT):
+        sources = tuple(sorted(await asyncio.to_thread(list_files, request.place)))
+    # The plan is part of it: another release of Mailroom may read more out of the same files.
+    made_by = (format_version(interpreter), str(interpreter.path), version, msgspec.json.encode(plan))
+    slot = await asyncio.to_thread(request.slot, (*plan.read, *sources), made_by)
     async with hold(slot):
-        record = await asyncio.to_thread(_reuse, request, plan, slot)
+        record = await asyncio.to_thread(slot.reuse, request.root, locked=bool(plan.lock))
         cached = record is not None
         if record is None:
             record = await _Installation(request, files, plan, steps, slot, interpreter, version).run()
     steps.notes = list(record.notes)
     kept, root = slot.folder / "venv", Path(record.root)
     return _show(request, plan, kept, root, record.interpreter, cached=cached, prefix=interpreter.prefix)
-
-
-def _find_slot(request: Request, plan: PythonPlan, interpreter: Interpreter, version: str) -> Slot:
-    # What is compiled, and what is not installed in place, is made again when a source changes.
-    sources = plan.sources if plan.is_package else ()
-    if plan.backend.startswith(REBUILT):
-        sources = tuple(sorted(list_files(request.place)))
-    # The plan is part of it: another release of Mailroom may read more out of the same files.
-    made_by = (format_version(interpreter), str(interpreter.path), version, msgspec.json.encode(plan))
-    return request.slot((*plan.read, *sources), made_by)
-
-
-def _reuse(request: Request, plan: PythonPlan, slot: Slot) -> Record | None:
-    record = slot.read()
-    if not record or (not plan.lock and slot.is_older(STALE)):
-        return None
-    return record if restore_made(slot.folder / "made", request.root, record.made) else None
 
 
 def _show(
@@ -103,31 +96,18 @@ def _show(
     preparation = Preparation(
         ecosystem="python",
         folder=request.folder,
-        tool=f"uv {_uv_version()}",
+        tool=f"uv {metadata.version('uv')}",
         interpreter=interpreter,
         read=plan.read,
         cached=cached,
     )
     return Environment(
         preparation=preparation,
-        folder=request.folder,
-        ecosystem="python",
         env={"VIRTUAL_ENV": str(view), "PATH": format_path(view / "bin"), "PYTHONNOUSERSITE": "1"},
         path=(view / "bin",),
         readable=tuple(dict.fromkeys((view, kept, prefix))),
         python=str(view / "bin/python"),
     )
-
-
-def _name_existing(environment: Path) -> str:
-    version = re.search(r"(?m)^version(?:_info)? = ([\d.]+)", read_text(environment / "pyvenv.cfg"))
-    return f"CPython {version[1] if version else ''} in {environment}"
-
-
-def _uv_version() -> str:
-    from importlib.metadata import version
-
-    return version("uv")
 
 
 class _Installation:
@@ -172,12 +152,14 @@ class _Installation:
         if plan.unread:
             self.steps.notes.append(f"Left out, since it is no requirement: {format_list(plan.unread, 8)}")
         await self._add_missing()
+        code = "import platform; print(platform.python_implementation(), platform.python_version())"
+        python = [str(self.venv / "bin/python"), "-I", "-c", code]
         made = await asyncio.to_thread(keep_made, request.root, before, self.slot.folder / "made")
         record = Record(
             root=str(request.root),
             size=await asyncio.to_thread(measure, self.slot.folder),
             made=made,
-            interpreter=await self._ask_version(),
+            interpreter=(await self.steps.ask(python, [self.venv, self.interpreter.prefix]))[:80],
             notes=tuple(self.steps.notes),
         )
         self.slot.complete(record)
@@ -202,35 +184,16 @@ class _Installation:
         self.steps.notes.append(f"Left out, since the installer cannot read it: {unread[0].strip()[:200]}")
         await self._install_plan()
 
-    async def _ask_version(self) -> str:
-        code = "import platform; print(platform.python_implementation(), platform.python_version())"
-        result = await self.steps.run(
-            [str(self.venv / "bin/python"), "-I", "-c", code],
-            readable=[self.venv, self.interpreter.prefix],
-            online=False,
-            doing="asks the interpreter for its version",
-        )
-        self.steps.records.pop()
-        return result.output.strip()[:80]
-
     async def _tag(self) -> None:
         """Have tools that take the version from git find the latest one of the project's own repository.
 
         The working copy has a history of one commit.
         """
         if (self.request.root / ".git").is_dir():
-            git = [
-                "git",
-                "-c",
-                "safe.directory=*",
-                "-c",
-                "core.hooksPath=/dev/null",
-                "tag",
-                "--force",
-                self.version,
-            ]
+            safe = ("-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null")
+            tag = ("git", *safe, "tag", "--force", self.version)
             try:
-                await self.steps.run(git, cwd=self.request.root, writable=[self.request.root], online=False)
+                await self.steps.run(tag, cwd=self.request.root, writable=[self.request.root], online=False)
             except ActionError:
                 self.steps.notes.append("The version of the project could not be set by a tag")
             else:
@@ -278,12 +241,9 @@ class _Installation:
         if plan.constraints:
             words += ["--constraints", self._write("constraints.txt", plan.constraints)]
         words += [word for name in plan.optional for word in ("--requirements", name)]
-        await self._install(*words, doing=f"installs {', '.join(self._name_sources()) or 'the project'}")
-
-    def _name_sources(self) -> Iterator[str]:
-        plan = self.plan
-        yield from (plan.lock or "pyproject.toml",) if plan.lock or "pyproject.toml" in plan.read else ()
-        yield from plan.files
+        main = plan.lock or ("pyproject.toml" if "pyproject.toml" in plan.read else "")
+        named = ", ".join(filter(None, (main, *plan.files)))
+        await self._install(*words, doing=f"installs {named or 'the project'}")
 
     async def _install(self, *words: str, doing: str) -> None:
         """Install; what the build lacks and nobody declares is added, as a person would, at most twice."""
@@ -293,6 +253,7 @@ class _Installation:
                 await self._uv("pip", "install", *isolated, *words, doing=doing)
                 return
             except StepFailedError as error:
+                module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", error.output)
                 if source := _find_cython(self.request.place, error.output):
                     # Make the C file that a build expects of a Cython source
                     await self._uv("pip", "install", "cython", doing="installs cython")
@@ -303,25 +264,17 @@ class _Installation:
                         online=False,
                     )
                     self.steps.notes.append(f"The build expects the C file of {source}: Cython made it")
-                elif module := self._find_undeclared(error.output):
-                    await self._add_build_tools(module)
+                elif module and (self.request.place / "setup.py").is_file():
+                    # It imports what it does not declare
+                    package = BUILD_TOOLS.get(module[1], module[1])
+                    said = f"The build imports {module[1]}, which nothing declares: {package} was installed"
+                    self.steps.notes.append(said)
+                    tools = dict.fromkeys(("setuptools<81", "wheel", package))
+                    await self._uv("pip", "install", *tools, doing=f"installs {package}")
                     isolated = ("--no-build-isolation",)
                 else:
                     raise
         await self._uv("pip", "install", *isolated, *words, doing=doing)
-
-    def _find_undeclared(self, output: str) -> str:
-        """The module that a setup.py imports and does not declare; empty if it is something else."""
-        module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", output)
-        return module[1] if module and (self.request.place / "setup.py").is_file() else ""
-
-    async def _add_build_tools(self, module: str) -> None:
-        package = BUILD_TOOLS.get(module, module)
-        self.steps.notes.append(
-            f"The build imports {module}, which nothing declares: {package} was installed"
-        )
-        words = dict.fromkeys(("setuptools<81", "wheel", package))
-        await self._uv("pip", "install", *words, doing=f"installs {package}")
 
     async def _add_missing(self) -> None:
         """Install pytest and its plugins if the tests need them and no manifest names them."""

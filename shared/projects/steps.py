@@ -13,9 +13,9 @@ import msgspec
 from shared.contracts import CommandRecord, Connection
 from shared.errors import ActionError
 from shared.gate.registries import PUBLIC, Registry, registry_reach
-from shared.projects.environment import Request, format_path
+from shared.projects.environments import Request, format_path
 from shared.projects.reading.project_files import ProjectFiles, list_registries
-from shared.projects.toolchains import format_package
+from shared.projects.toolchains import PROGRAMS, format_package
 from shared.sandbox import CommandResult, Limits, Reach, run_command
 
 OUTPUT_LIMIT = 2_000_000
@@ -36,11 +36,9 @@ class Steps:
 
     def __init__(self, request: Request, ecosystem: str) -> None:
         self.request = request
-        registry = (
-            registry_reach(ecosystem, list_registries(ProjectFiles(request.place)))
-            if ecosystem in PUBLIC
-            else Registry(reach=Reach())
-        )
+        registry = Registry(reach=Reach())
+        if ecosystem in PUBLIC:
+            registry = registry_reach(ecosystem, list_registries(ProjectFiles(request.place)))
         self.registry = msgspec.structs.replace(registry, reach=registry.reach.join(request.reach))
         self.records: list[CommandRecord] = []
         self.connections: list[Connection] = []
@@ -93,24 +91,32 @@ class Steps:
             raise StepFailedError(cause, cure, result.output)
         return result
 
+    async def ask(self, argv: Sequence[str], readable: Sequence[Path] = ()) -> str:
+        """What a program says of its version; that is no step of its own, and leaves no record."""
+        doing = f"asks {Path(argv[0]).name} for its version"
+        result = await self.run(argv, readable=readable, online=False, doing=doing)
+        self.records.pop()
+        return result.output.strip()
+
     @contextlib.asynccontextmanager
     async def _following(self, log: Path, doing: str) -> AsyncIterator[None]:
-        follower = asyncio.ensure_future(self._follow(log, doing))
+        """Note meanwhile what a step printed last, if that is new."""
+
+        async def follow() -> None:
+            last = ""
+            while True:
+                await asyncio.sleep(PROGRESS)
+                line = _read_last_line(log)
+                if line and line != last:
+                    last = line
+                    await self.request.note(f"{doing}: {line}")
+
+        follower = asyncio.ensure_future(follow())
         try:
             yield
         finally:
             follower.cancel()
             await asyncio.wait({follower})
-
-    async def _follow(self, log: Path, doing: str) -> None:
-        """Note what a step printed last, if that is new."""
-        last = ""
-        while True:
-            await asyncio.sleep(PROGRESS)
-            line = _read_last_line(log)
-            if line and line != last:
-                last = line
-                await self.request.note(f"{doing}: {line}")
 
     def _append(self, line: str, step_log: Path, result: CommandResult) -> None:
         self.request.log.parent.mkdir(parents=True, exist_ok=True)
@@ -137,30 +143,6 @@ def _read_last_line(log: Path) -> str:
 
 # --- why a step failed ------------------------------------------------------------------------------
 
-HEADERS = {
-    "Python.h": "python3-dev",
-    "ffi.h": "libffi-dev",
-    "openssl/": "libssl-dev",
-    "libpq-fe.h": "libpq-dev",
-    "mysql.h": "default-libmysqlclient-dev",
-    "libxml/": "libxml2-dev",
-    "libxslt/": "libxslt1-dev",
-    "zlib.h": "zlib1g-dev",
-    "bzlib.h": "libbz2-dev",
-    "lzma.h": "liblzma-dev",
-    "jpeglib.h": "libjpeg-dev",
-    "sqlite3.h": "libsqlite3-dev",
-    "yaml.h": "libyaml-dev",
-    "curl/": "libcurl4-openssl-dev",
-    "cairo": "libcairo2-dev",
-    "gmp.h": "libgmp-dev",
-    "ldap.h": "libldap2-dev",
-    "sasl/": "libsasl2-dev",
-    "krb5": "libkrb5-dev",
-    "portaudio.h": "portaudio19-dev",
-    "hdf5.h": "libhdf5-dev",
-}
-"""Start of a C header: the Debian package that has it."""
 MISSING = (
     r"(?m)^(?:sh|/bin/sh|bash|env)?:? ?(?:\d+: |line \d+: )?‘?'?([\w.+-]+)'?’?: (?:command )?not found",
     r"(?m)error: (?:command|linker) ['`\"]([\w.+/-]+)['`\"] (?:failed: )?(?:not found|No such file)",
@@ -206,19 +188,19 @@ def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tupl
     """
     shown = line if len(line) <= 80 else f"{line[:79]}…"
     output = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result.output)
-    denied = [
-        each for each in result.connections if each.why and each.host in list_refused(result.connections)
-    ]
+    refused = list_refused(result.connections)
+    denied = [each for each in result.connections if each.why and each.host in refused]
     failed = result.timed_out or NETWORK_FAILED.search(output)
     if denied and (failed or any(each.host in output for each in denied)):
         return _explain_network(shown, denied, tuple(named))
     if result.timed_out:
         cure = "Give it more time (test_timeout and command_timeout in mailroom.toml)"
         return f"{shown} did not end in {result.seconds:.0f} s", cure
-    if program := _find_missing(output):
+    missing = (match[1] for pattern in MISSING if (match := re.search(pattern, output)))
+    if program := next(missing, "").rpartition("/")[2]:
         return f"{shown} failed: it needs {program}, which is not installed", format_package(program)
     if match := re.search(r"fatal error: ['\"]?([\w./+-]+\.h(?:pp)?)['\"]?(?::| file)", output):
-        package = next((name for start, name in HEADERS.items() if match[1].startswith(start)), "")
+        package = next((name for start, name in PROGRAMS.headers.items() if match[1].startswith(start)), "")
         cure = f"Install it (apt install {package})" if package else "Install the library that it belongs to"
         return f"{shown} failed: the C header {match[1]} is missing", cure
     reason = "; ".join(_find_reason(output)) or result.problem or f"exit code {result.exit_code}"
@@ -238,13 +220,6 @@ def _explain_network(shown: str, denied: list[Connection], named: tuple[str, ...
     return cause, f"If what is installed needs this host and you trust it, allow it: {setting}"
 
 
-def _find_missing(output: str) -> str:
-    for pattern in MISSING:
-        if match := re.search(pattern, output):
-            return match[1].rpartition("/")[2]
-    return ""
-
-
 def _find_reason(output: str) -> Iterator[str]:
     """The lines that say what was wrong, as one or two clauses."""
     if match := re.search(r"(?s)╰─▶ (.+?)(?:\n\s*\n|\n\s*hint:|\Z)", output):
@@ -256,17 +231,12 @@ def _find_reason(output: str) -> Iterator[str]:
         if raised := re.findall(inner, output):
             yield _shorten(raised[-1])
         return
-    lines = [
-        re.sub(r"^➤ YN\d+: (?:[│└┌·] )?", "", line.strip()) for line in output.splitlines() if line.strip()
-    ]
-    marked = [
-        line
-        for line in lines
-        if re.match(r"(?i)(npm err(or|!)|error|fatal|ERR_|\S*Error\b|.*\berror:)", line)
-    ]
-    useful = [line for line in marked if not NOISE.match(line)] or [
-        line for line in lines if not NOISE.match(line)
-    ]
+    rows = (row.strip() for row in output.splitlines() if row.strip())
+    lines = [re.sub(r"^➤ YN\d+: (?:[│└┌·] )?", "", row) for row in rows]
+    form = re.compile(r"(?i)(npm err(or|!)|error|fatal|ERR_|\S*Error\b|.*\berror:)")
+    marked = list(filter(form.match, lines))
+    telling = [line for line in lines if not NOISE.match(line)]
+    useful = [line for line in marked if not NOISE.match(line)] or telling
     for line in useful[:1] if marked else useful[-1:]:
         yield _shorten(re.sub(r"(?i)^(npm err(or|!)|error:)\s*", "", line))
 

@@ -12,100 +12,19 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
 from shared.projects.reading.project_files import read_text
-from shared.sandbox.visible_files import search_path
+from shared.sandbox.jail import search_path
 
-PACKAGES = {
-    "python3": ("python3", "python"),
-    "node": ("nodejs", "node"),
-    "npm": ("npm", "node"),
-    "pnpm": ("", "pnpm"),
-    "yarn": ("yarnpkg", "yarn"),
-    "bun": ("", "oven-sh/bun/bun"),
-    "deno": ("", "deno"),
-    "npx": ("npm", "node"),
-    "cargo": ("cargo", "rust"),
-    "rustc": ("rustc", "rust"),
-    "rustup": ("rustup", "rustup"),
-    "go": ("golang-go", "go"),
-    "gofmt": ("golang-go", "go"),
-    "java": ("default-jdk", "openjdk"),
-    "javac": ("default-jdk", "openjdk"),
-    "mvn": ("maven", "maven"),
-    "gradle": ("gradle", "gradle"),
-    "cc": ("build-essential", "gcc"),
-    "gcc": ("build-essential", "gcc"),
-    "c++": ("build-essential", "gcc"),
-    "g++": ("build-essential", "gcc"),
-    "clang": ("clang", "llvm"),
-    "gfortran": ("gfortran", "gcc"),
-    "make": ("make", "make"),
-    "cmake": ("cmake", "cmake"),
-    "ctest": ("cmake", "cmake"),
-    "ninja": ("ninja-build", "ninja"),
-    "meson": ("meson", "meson"),
-    "autoreconf": ("autoconf automake libtool", "autoconf automake libtool"),
-    "pkg-config": ("pkg-config", "pkgconf"),
-    "just": ("just", "just"),
-    "task": ("", "go-task"),
-    "bundle": ("ruby-bundler", "ruby"),
-    "ruby": ("ruby-full", "ruby"),
-    "composer": ("composer", "composer"),
-    "php": ("php-cli", "php"),
-    "mix": ("elixir", "elixir"),
-    "dotnet": ("", "dotnet"),
-    "swift": ("swiftlang", "swift"),
-    "zig": ("", "zig"),
-    "dart": ("", "dart"),
-    "stack": ("haskell-stack", "haskell-stack"),
-    "cabal": ("cabal-install", "cabal-install"),
-    "sbt": ("", "sbt"),
-    "lein": ("leiningen", "leiningen"),
-    "clojure": ("clojure", "clojure"),
-    "dune": ("ocaml-dune", "dune"),
-    "ghc": ("ghc", "ghc"),
-    "bats": ("bats", "bats-core"),
-    "valgrind": ("valgrind", "valgrind"),
-    "expect": ("expect", "expect"),
-    "tclsh": ("tcl", "tcl-tk"),
-    "lua": ("lua5.4", "lua"),
-    "perl": ("perl", "perl"),
-    "prove": ("perl", "perl"),
-    "jq": ("jq", "jq"),
-    "uv": ("", "uv"),
-    "git": ("git", "git"),
-    "pg_config": ("libpq-dev", "libpq"),
-    "mysql_config": ("default-libmysqlclient-dev", "mysql-client"),
-    "swig": ("swig", "swig"),
-    "protoc": ("protobuf-compiler", "protobuf"),
-}
-"""Program: the package of Debian and of Homebrew that has it; empty if there is none."""
-PAGES = {
-    "pnpm": "npm install -g pnpm",
-    "bun": "npm install -g bun",
-    "task": "see https://taskfile.dev/installation",
-    "uv": "pipx install uv",
-    "deno": "see https://deno.com",
-    "dotnet": "see https://dotnet.microsoft.com/download",
-    "zig": "see https://ziglang.org/download",
-    "dart": "see https://dart.dev/get-dart",
-    "sbt": "see https://www.scala-sbt.org/download",
-}
-NEEDS: dict[str, tuple[str, ...]] = {
-    "ruby": ("ruby", "bundle"),
-    "php": ("php", "composer"),
-    "elixir": ("mix",),
-    "dotnet": ("dotnet",),
-    "swift": ("swift",),
-    "zig": ("zig",),
-    "deno": ("deno",),
-    "dart": ("dart",),
-    "scala": ("sbt",),
-    "ocaml": ("dune",),
-    "just": ("just",),
-    "task": ("task",),
-    "make": ("make",),
-}
-"""Kind of project (a key of ``reading.recognition.OTHERS``): the programs that it needs."""
+
+class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ``programs.toml`` says: see there."""
+
+    packages: dict[str, tuple[str, str]]
+    otherwise: dict[str, str]
+    needs: dict[str, tuple[str, ...]]
+    headers: dict[str, str]
+
+
+PROGRAMS = msgspec.toml.decode(Path(__file__).with_name("programs.toml").read_bytes(), type=Programs)
 
 
 def find_program(name: str) -> str:
@@ -115,11 +34,11 @@ def find_program(name: str) -> str:
 
 def format_package(program: str) -> str:
     """How to install ``program``, as the cure of an error."""
-    debian, brew = PACKAGES.get(program, ("", ""))
+    debian, brew = PROGRAMS.packages.get(program, ("", ""))
     ways = [
         f"apt install {debian}" if debian else "",
         f"brew install {brew}" if brew else "",
-        PAGES.get(program, ""),
+        PROGRAMS.otherwise.get(program, ""),
     ]
     known = " or ".join(way for way in ways if way)
     return f"Install it ({known})" if known else f"Install {program}, and have its folder on the PATH"
@@ -136,10 +55,8 @@ def list_needs(kind: str, folder: Path) -> tuple[str, ...]:
     """The programs that a project of ``kind`` in ``folder`` needs."""
     if kind == "c":
         if (folder / "CMakeLists.txt").is_file():
-            presets = (folder / "CMakePresets.json").is_file() and "Ninja" in (
-                folder / "CMakePresets.json"
-            ).read_text(errors="replace")
-            return ("cmake", "cc", "ninja" if presets else "make")
+            by_ninja = "Ninja" in read_text(folder / "CMakePresets.json")
+            return ("cmake", "cc", "ninja" if by_ninja else "make")
         if (folder / "meson.build").is_file():
             return ("meson", "ninja", "cc")
         if (folder / "configure").is_file() or not (folder / "configure.ac").is_file():
@@ -149,7 +66,7 @@ def list_needs(kind: str, folder: Path) -> tuple[str, ...]:
         return ("stack",) if (folder / "stack.yaml").is_file() else ("cabal",)
     if kind == "clojure":
         return ("lein",) if (folder / "project.clj").is_file() else ("clojure",)
-    return NEEDS.get(kind, ())
+    return PROGRAMS.needs.get(kind, ())
 
 
 # --- the Python interpreters of this machine --------------------------------------------------------
@@ -240,10 +157,9 @@ def choose_interpreter(requires: str, wanted: str) -> tuple[Interpreter, str]:
                 if each.version[:length] == numbers[:length]:
                     return each, ""
     if fitting:
-        chosen = format_version(fitting[0])
-        return fitting[
-            0
-        ], f"The project asks for Python {wanted}, which is not here; {chosen} is used" if wanted else ""
+        used = format_version(fitting[0])
+        remark = f"The project asks for Python {wanted}, which is not here; {used} is used"
+        return fitting[0], remark if wanted else ""
     there = ", ".join(dict.fromkeys(".".join(map(str, each.version[:2])) for each in known)) or "none"
     lowest = re.search(r"3\.\d+", requires)
     version = lowest[0] if lowest else "3"

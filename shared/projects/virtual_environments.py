@@ -5,13 +5,13 @@ kept, and copies of the few files that name that folder, with the folder of the 
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from packaging.markers import UndefinedEnvironmentName
@@ -19,9 +19,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
-from shared.projects.environment import Request
+from shared.projects.environments import Request
 from shared.projects.reading.project_files import ProjectFiles
-from shared.projects.reading.python_manifest import REBUILT, PythonPlan, list_plugins, needs_pytest, normalise
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 
@@ -74,25 +75,17 @@ async def _find_fault(request: Request, files: ProjectFiles, plan: PythonPlan, e
         _, url, editable = packages.get(normalise(plan.name), ("", "", False))
         if not editable or url.removeprefix("file://").rstrip("/") != str(request.origin):
             return "the project is not installed in it in place (pip install -e .)"
-    lacking = [str(line) for line in _list_direct(files, plan) if not _is_met(line, packages)]
-    if await asyncio.to_thread(_lacks_pytest, files, packages):
+    lacking = []
+    for line in _list_direct(files, plan):
+        with contextlib.suppress(UndefinedEnvironmentName):
+            there = packages.get(normalise(line.name))
+            is_met = there is not None and line.specifier.contains(there[0], prereleases=True)
+            if not is_met and (not line.marker or line.marker.evaluate({"extra": ""})):
+                lacking.append(str(line))
+    tools = ("pytest", *list_plugins(files)) if await asyncio.to_thread(needs_pytest, files) else ()
+    if any(normalise(name) not in packages for name in tools):
         lacking.append("pytest")
     return f"it lacks {', '.join(dict.fromkeys(lacking[:3]))}" if lacking else ""
-
-
-def _lacks_pytest(files: ProjectFiles, packages: Mapping[str, Any]) -> bool:
-    wanted = ("pytest", *list_plugins(files)) if needs_pytest(files) else ()
-    return any(normalise(name) not in packages for name in wanted)
-
-
-def _is_met(requirement: Requirement, packages: Mapping[str, Any]) -> bool:
-    try:
-        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
-            return True
-    except UndefinedEnvironmentName:
-        return True
-    found = packages.get(normalise(requirement.name))
-    return found is not None and requirement.specifier.contains(found[0], prereleases=True)
 
 
 def _list_direct(project: ProjectFiles, plan: PythonPlan) -> Iterator[Requirement]:
@@ -171,11 +164,8 @@ class _ViewBuilder:
         (self.view / place).mkdir()
         for name, mode in self.folder.entries(place):
             path = f"{place}/{name}"
-            if (
-                stat.S_ISDIR(mode)
-                and name.endswith(".dist-info")
-                and self._names_folder(f"{path}/direct_url.json")
-            ):
+            origin = self._read(f"{path}/direct_url.json") if name.endswith(".dist-info") else None
+            if stat.S_ISDIR(mode) and origin is not None and self._change(origin) != origin:
                 self.add_folder(path, every=True)
             elif stat.S_ISREG(mode) and (every or name.endswith((".pth", ".py", ".egg-link"))):
                 self.copy(path, only_changed=not every)
@@ -198,10 +188,6 @@ class _ViewBuilder:
         target.write_bytes(changed)
         target.chmod(0o755 if changed.startswith(b"#!") else 0o644)
 
-    def _names_folder(self, path: str) -> bool:
-        data = self._read(path)
-        return data is not None and self._change(data) != data
-
     def _read(self, path: str) -> bytes | None:
         try:
             return self.folder.read(path, LARGEST)
@@ -223,8 +209,6 @@ def find_site_packages(environment: Path) -> Path | None:
 
 def list_installed(environment: Path) -> dict[str, str]:
     """The installed packages by normalised name, with their versions."""
-    from shared.projects.reading.python_manifest import normalise
-
     packages = find_site_packages(environment)
     found = {}
     for path in packages.glob("*.dist-info") if packages else ():

@@ -16,13 +16,12 @@ import msgspec
 from rich.filesize import decimal
 
 from shared import subjects
-from shared.access.hooks import HookFile
-from shared.access.people import People
-from shared.access.tokens import Tokens
+from shared.access.credentials import Tokens
+from shared.access.scopes import HookFile, People
 from shared.bus import Bus
+from shared.bus.commit import RATE
 from shared.bus.records import read_presences
-from shared.bus.throttle import RATE
-from shared.delivery.config import read_deliver
+from shared.delivery.channels import read_deliver
 from shared.errors import BusError, BusUnavailable, ConfigError, MailroomError
 from shared.memory import Memory
 from shared.queries.flooding import find_floods

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.throttle import RATE
+from shared.bus.commit import RATE
 from shared.errors import MailroomError
 from shared.queries.records import PAGE, last_sequence, scan
 from shared.settings import Settings

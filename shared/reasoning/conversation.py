@@ -11,6 +11,7 @@ from shared.text.display import excerpt
 
 MAX_THOUGHT = 50_000
 """Characters of a model message that are kept, and of the parameters of all its calls together."""
+MAX_KEPT = 200_000  # Bytes of a message's reasoning that are kept
 MAX_CALLS = 16  # Actions called by one model message
 MAX_FEEDBACK = 25_000  # Characters of a note or an action's result that are kept
 WINDOW = 240_000  # Characters of a conversation that are sent to a model: about 60,000 tokens
@@ -75,7 +76,14 @@ class Conversation:
             kept.append(_as_kept(call, remaining, used, f"call_{len(self.messages)}_{number}"))
             remaining -= len(kept[-1].arguments)
         self.messages.append(
-            Message(role="assistant", text=excerpt(thought.text, MAX_THOUGHT), tool_calls=tuple(kept))
+            Message(
+                role="assistant",
+                text=excerpt(thought.text, MAX_THOUGHT),
+                tool_calls=tuple(kept),
+                # Without its call, or cut, reasoning is refused.
+                kept=thought.kept if len(msgspec.json.encode(thought.kept)) <= MAX_KEPT else (),
+                kept_for=thought.by if thought.kept else "",
+            )
         )
         return [
             Call(call.name, call.arguments, stored.id)

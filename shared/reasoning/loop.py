@@ -33,7 +33,6 @@ from shared.reasoning.tools import (
     is_answer,
 )
 from shared.spans import referring_to, span
-from shared.tasks.actions import Outcome
 from shared.text.display import excerpt, quote, sendable
 
 T = TypeVar("T")
@@ -185,7 +184,10 @@ class AgentLoop:
 
     async def _ask(self) -> list[Call]:
         self._limits.require_step(self._steps, self._usage.tokens)
-        await self._listen()
+        for text in await self._instructions() if self._instructions else ():
+            note = f"{TOLD}\n{text}"
+            if all(message.text != note for message in self._conversation.messages):  # by an earlier attempt
+                self._conversation.add_note(note)
         with self._referring():
             thought = await self._models.ask_model(
                 self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
@@ -194,12 +196,6 @@ class AgentLoop:
         self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
         return calls or await self._detect(thought.text)
-
-    async def _listen(self) -> None:
-        for text in await self._instructions() if self._instructions else ():
-            note = f"{TOLD}\n{text}"
-            if all(message.text != note for message in self._conversation.messages):  # by an earlier attempt
-                self._conversation.add_note(note)
 
     # --- an action named in plain text -----------------------------------------------------------
 
@@ -260,7 +256,9 @@ class AgentLoop:
             self._limits.count_fruitless(str(error))
             return None
         if self._toolbox.is_end(call.name):
-            return self._conclude(call.name, params)
+            return msgspec.structs.replace(
+                self.so_far, result=params.get("result", ""), rested=call.name == REST
+            )
         notice = self._limits.count_call(call)
         await self._saving
         await self._write(call.name)
@@ -278,7 +276,14 @@ class AgentLoop:
         """The result of an action as the model gets it; a failure is a result too."""
         name = call.name
         try:
-            outcome = await self._perform(call, params)
+            step = (
+                self._checkpoints.step(str(self._conversation.written))
+                if self._checkpoints
+                else nullcontext()
+            )
+            with span(SpanKind.ACTION, call.name, call.arguments) as recorded, step:
+                outcome = await self._toolbox.perform(call.name, params)
+                recorded.output = outcome.output
         except Reject as doubt:
             self._doubts.append(sendable(str(doubt)))
             return f"It was not done again. {doubt}"
@@ -295,16 +300,6 @@ class AgentLoop:
         sources = f"\nSources: {_list(outcome.evidence_refs)}" if outcome.evidence_refs else ""
         files = f"\nFiles: {_list(outcome.output_paths)}" if outcome.output_paths else ""
         return f"{quote(f'What {name} returned', text)}{sources}{files}"
-
-    async def _perform(self, call: Call, params: dict[str, Any]) -> Outcome:
-        step = self._checkpoints.step(str(self._conversation.written)) if self._checkpoints else nullcontext()
-        with span(SpanKind.ACTION, call.name, call.arguments) as recorded, step:
-            outcome = await self._toolbox.perform(call.name, params)
-            recorded.output = outcome.output
-        return outcome
-
-    def _conclude(self, name: str, params: dict[str, Any]) -> Conclusion:
-        return msgspec.structs.replace(self.so_far, result=params.get("result", ""), rested=name == REST)
 
     # --- checkpoints -----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from shared.contracts.base import amended
 from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
+from shared.llm.config import settings_of
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -34,7 +35,7 @@ from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.settings import Settings
-from shared.spans import span
+from shared.spans import OpenSpan, span
 from shared.tasks.context import current_task
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
@@ -89,44 +90,33 @@ class DailyUsage:
             await commit(())
             return
         async with self._lock:
-            await self._require_today()
-            taken = len(self._deferred)
-            added, entry = self._added(*self._known, self._deferred)
-            try:
-                *_, seq = await commit([entry])
-            except Conflict:
-                self._known = await self._read(added.day)
+            if not await self._store(commit):
                 await commit(())
-            else:
-                self._known = added, seq
-                del self._deferred[:taken]
 
     async def _flush(self) -> None:
         async with self._lock:
             while self._deferred:
-                await self._require_today()
-                taken = len(self._deferred)
-                added, entry = self._added(*self._known, self._deferred)
-                try:
-                    (seq,) = await self._bus.commit([entry])
-                except Conflict:  # another process has added meanwhile
-                    self._known = await self._read(added.day)
-                else:
-                    self._known = added, seq
-                    del self._deferred[:taken]
+                await self._store(self._bus.commit)
 
-    async def _require_today(self) -> None:
+    async def _store(self, commit: Callable[[Sequence[Entry]], Awaitable[Sequence[int]]]) -> bool:
+        """Have what was deferred stored; False if another process has added usage meanwhile."""
         if self._known[0].day != _today():
             self._known = await self._read(_today())
-
-    def _added(self, spent: DailySpending, seq: int, usages: Sequence[Usage]) -> tuple[DailySpending, Entry]:
+        taken, (spent, after) = len(self._deferred), self._known
         added = amended(
-            _plus(spent, usages),
+            _plus(spent, self._deferred),
             id=generate_id(),
             created_at=generate_iso_timestamp(),
             sender=self._bus.name,
         )
-        return added, seal(self._subject(spent.day), added, expect=seq)
+        try:
+            *_, seq = await commit([seal(self._subject(spent.day), added, expect=after)])
+        except Conflict:
+            self._known = await self._read(added.day)
+            return False
+        self._known = added, seq
+        del self._deferred[:taken]
+        return True
 
     async def _read(self, day: str) -> tuple[DailySpending, int]:
         record = await read_record(self._bus, self._subject(day), DailySpending)
@@ -195,6 +185,19 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
+def _task_id() -> str:
+    task = current_task.get()
+    return task.task.task_id if task else ""
+
+
+def _record(call: OpenSpan, thought: Thought) -> None:
+    call.name = thought.by or call.name
+    call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
+    call.input_tokens = thought.usage.input_tokens
+    call.output_tokens = thought.usage.output_tokens
+    call.cost = thought.usage.cost
+
+
 class RecordedModel:
     """A model whose calls are recorded as spans of the task being worked on."""
 
@@ -206,27 +209,23 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
+        options.setdefault("cache_key", _task_id())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
-            call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
-            call.input_tokens = thought.usage.input_tokens
-            call.output_tokens = thought.usage.output_tokens
-            call.cost = thought.usage.cost
+            _record(call, thought)
         return thought
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
+        options.setdefault("cache_key", _task_id())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Thought):
-                        call.output = piece.text
-                        call.input_tokens = piece.usage.input_tokens
-                        call.output_tokens = piece.usage.output_tokens
-                        call.cost = piece.usage.cost
+                        _record(call, piece)
                     yield piece
 
 
@@ -234,6 +233,7 @@ class ModelSession:
     """The two models of one agent."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus, memory: Memory) -> None:
+        settings = settings_of(settings, profile.name)
         self._profile = profile
         self._settings = settings
         self._bus = bus
@@ -266,9 +266,8 @@ class ModelSession:
     async def conversation_limit(self, tools: Sequence[Tool], persona: str = "") -> int:
         """Characters of a conversation that fit beside the system prompt and ``tools``."""
         offered = sum(len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
-        return max(
-            MIN_CONVERSATION, self.context_characters - offered - len(await self.system_prompt(persona))
-        )
+        prompt = sum(len(message.text) for message in await self._system(persona))
+        return max(MIN_CONVERSATION, self.context_characters - offered - prompt)
 
     async def ask_model(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, persona: str = ""
@@ -278,8 +277,8 @@ class ModelSession:
         Raises ModelError: NoModel, ModelUnavailable, or BudgetSpent before the model is asked.
         """
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt(persona))
-        thought = await RecordedModel(self.model).complete([prompt, *messages], tools=tools)
+        prompt = await self._system(persona)
+        thought = await RecordedModel(self.model).complete([*prompt, *messages], tools=tools)
         await self._count(thought.usage)
         return thought
 
@@ -288,9 +287,9 @@ class ModelSession:
     ) -> Thought:
         """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt())
+        prompt = await self._system()
         thought = Thought(text="")
-        async with aclosing(RecordedModel(self.model).stream([prompt, *messages])) as pieces:
+        async with aclosing(RecordedModel(self.model).stream([*prompt, *messages])) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Thought):
                     thought = piece
@@ -300,15 +299,21 @@ class ModelSession:
         return thought
 
     async def ask_model_for(
-        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
+        self,
+        messages: Sequence[Message],
+        kind: type[T],
+        check: Callable[[T], str | None] | None = None,
+        *,
+        rules: str = "",
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
-        Raises ModelError as ``ask_model`` does, and if no answer passes.
+        ``rules`` are in the system prompt, before all that changes from one question to the next. Raises
+        ModelError as ``ask_model`` does, and if no answer passes.
         """
         await self._require_budget()
-        prompt = Message(role="system", text=await self.system_prompt())
-        answer, _ = await self._ask(self.model, [prompt, *messages], kind, check)
+        prompt = await self._system(rules)
+        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check)
         return answer
 
     async def ask_small_model_for(
@@ -331,10 +336,9 @@ class ModelSession:
         finally:
             await self._count(functools.reduce(Usage.plus, spent, Usage()))
 
-    async def system_prompt(self, persona: str = "") -> str:
-        """The system prompt: who the agent is, its SOUL and briefing, and ``persona``."""
-        prompt = await self._prompt.text()
-        return f"{prompt}\n\n{persona}" if persona else prompt
+    async def _system(self, rules: str = "") -> list[Message]:
+        """The system prompt: the agent's SOUL and ``rules``, then the day and its briefing."""
+        return [Message(role="system", text=part) for part in await self._prompt.parts(rules) if part]
 
     async def follow_memory(self) -> None:
         """Have the prompt follow what memory announces, until the connection ends."""
@@ -349,7 +353,7 @@ class ModelSession:
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
         """What memory holds about ``text``, for a prompt, and its scores; see MemoryRecall.recall."""
-        return await self._recall.recall(text, limit)
+        return await self._recall.recall(text, limit, self._prompt.shown)
 
     async def quote_known(self, text: str) -> str:
         """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""

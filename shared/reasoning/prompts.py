@@ -6,12 +6,14 @@ import time
 import urllib.parse
 from collections import deque
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
+from shared.clock import format_zone, read_zone
 from shared.contracts import Briefing, Email, GraphVersion, Task
 from shared.contracts.base import require_name
 from shared.effects import begin_effect
@@ -24,8 +26,7 @@ from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import Opened, current_task
 from shared.tasks.profiles import Profile
-from shared.text.display import excerpt, quote
-from shared.text.network_errors import format_network_error
+from shared.text.display import excerpt, format_network_error, quote
 
 FETCH_TIMEOUT = 5.0  # Seconds in all for PromptForge's answer; after that an agent uses its last copy
 
@@ -81,14 +82,25 @@ async def fetch_soul(agent: str, settings: Settings, prompt: str = "") -> Soul:
     return Soul(agent=agent, text=text, origin="promptforge", version=version)
 
 
-def compose_prompt(soul: Soul | str, briefing: str) -> str:
-    """The system prompt: the SOUL, then the briefing, framed as information that gives no orders.
+def compose_prompt(soul: Soul | str, briefing: str, rules: str = "", day: str = "") -> tuple[str, str]:
+    """The system prompt in two parts: what stays from one request to the next, and what changes.
 
-    Marks in the briefing that would end the frame are rewritten. Without a briefing it is the SOUL alone.
+    The first is the SOUL and ``rules``, which a provider's cache holds; the second the ``day``, and the
+    briefing, framed as information that gives no orders. Marks in it that would end the frame are rewritten.
     """
-    text = (soul.text if isinstance(soul, Soul) else soul).strip()
+    lasting = ((soul.text if isinstance(soul, Soul) else soul).strip(), rules.strip())
     inner = BORDER.sub(lambda mark: f"({mark[1]}briefing)", briefing).strip()
-    return "\n\n".join(part for part in (text, FRAME.format(briefing=inner) if inner else "") if part)
+    changing = (day, FRAME.format(briefing=inner) if inner else "")
+    return "\n\n".join(filter(None, lasting)), "\n\n".join(filter(None, changing))
+
+
+def format_day(settings: Settings) -> str:
+    """The day and the time zone, as ``Today is Sunday 29 November 2026 (Europe/Zurich, UTC+01:00).``.
+
+    It holds no time of day, which would make each request begin in another way.
+    """
+    here = datetime.now(UTC).astimezone(read_zone(settings.time_zone))
+    return f"Today is {here:%A} {here.day} {here:%B %Y} ({format_zone(here)})."
 
 
 def own_soul(profile: Profile) -> str:
@@ -199,10 +211,16 @@ class SystemPrompt:
         self._changes, self._read = 0, -1
         self._tasks: deque[str] = deque(maxlen=TASKS)
 
-    async def text(self) -> str:
-        """The prompt as of now: memory and PromptForge are asked at the same time, for what is outdated."""
+    @property
+    def shown(self) -> set[str]:
+        """The ids of the nodes that the briefing in the prompt shows."""
+        return _shown(self._briefing)
+
+    async def parts(self, rules: str = "") -> tuple[str, str]:
+        """The prompt as of now, as ``compose_prompt`` has it; what is outdated is read again."""
         await asyncio.gather(self._read_soul(), self._read_briefing())
-        return compose_prompt(self._soul, self._briefing.text if self._briefing else "")
+        briefing = self._briefing.text if self._briefing else ""
+        return compose_prompt(self._soul, briefing, rules, format_day(self._settings))
 
     def apply(self, change: GraphVersion) -> None:
         """Memory announced a change: the briefing is read again if that may touch it."""
@@ -245,8 +263,11 @@ def touches(change: GraphVersion, agent: str, briefing: Briefing | None) -> bool
     """
     if not (change.kinds or change.agents or change.ids) or agent in change.agents:
         return True
-    shown = {node.id for section in briefing.sections for node in section.nodes} if briefing else set()
-    return not shown.isdisjoint(change.ids) or not UNBRIEFED.issuperset(change.kinds)
+    return not _shown(briefing).isdisjoint(change.ids) or not UNBRIEFED.issuperset(change.kinds)
+
+
+def _shown(briefing: Briefing | None) -> set[str]:
+    return {node.id for section in briefing.sections for node in section.nodes} if briefing else set()
 
 
 def _content(briefing: Briefing) -> str:
@@ -270,7 +291,22 @@ def frame_task(
     The quoted parts of the task's context and its ``references`` have at most ``max_inputs`` characters
     together.
     """
-    inputs = _inputs_of(task.context)
+    # The texts that go with a task, by title
+    results = task.context.get("inputs")
+    inputs = {}
+    if isinstance(results, dict):
+        inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
+    if feedback := task.context.get("feedback"):
+        inputs["The reviewer sent it back, because"] = _format(feedback)
+    if told := task.context.get("instructions"):
+        inputs["What the person who asked for it added later"] = _format(told)
+    rest = {
+        key: value
+        for key, value in task.context.items()
+        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
+    }
+    if rest:
+        inputs["What goes with it"] = _format(rest)
     for name, opened in references.items():
         inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = (
             f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
@@ -280,26 +316,6 @@ def frame_task(
     if known:
         parts.append(quote(KNOWN, known))
     return "\n\n".join(parts)
-
-
-def _inputs_of(context: Mapping[str, Any]) -> dict[str, str]:
-    """The texts that go with a task, by title."""
-    results = context.get("inputs")
-    inputs = {}
-    if isinstance(results, dict):
-        inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
-    if feedback := context.get("feedback"):
-        inputs["The reviewer sent it back, because"] = _format(feedback)
-    if told := context.get("instructions"):
-        inputs["What the person who asked for it added later"] = _format(told)
-    rest = {
-        key: value
-        for key, value in context.items()
-        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
-    }
-    if rest:
-        inputs["What goes with it"] = _format(rest)
-    return inputs
 
 
 def _fair_share(sizes: Iterable[int], total: int) -> int:

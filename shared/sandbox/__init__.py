@@ -1,9 +1,9 @@
 """How anything in Mailroom runs a program: through one door, in a jail."""
 
 from shared.sandbox.command import CommandResult, connection_observer, run_command
+from shared.sandbox.confined import is_older, remove_tree
+from shared.sandbox.execution import check_jail
 from shared.sandbox.jail import Limits, Reach
-from shared.sandbox.removal import is_older, remove_tree
-from shared.sandbox.self_test import check_jail
 
 __all__ = [
     "CommandResult",

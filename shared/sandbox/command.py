@@ -15,11 +15,18 @@ from shared.contracts import Connection, SpanKind
 from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.jailer import JailSpec
-from shared.sandbox.execution import Ending, OutputCapture, execute, open_log, signed_code
+from shared.sandbox.execution import Ending, OutputCapture, check_jail, execute, open_log, signed_code
 from shared.sandbox.gate_client import gate, launch, proxy_environment
-from shared.sandbox.jail import Limits, Reach, compose_spec
-from shared.sandbox.self_test import check_jail
-from shared.sandbox.visible_files import HOME, TEMPORARY, manager_homes, search_path, visible_mounts
+from shared.sandbox.jail import (
+    HOME,
+    TEMPORARY,
+    Limits,
+    Reach,
+    compose_spec,
+    manager_homes,
+    search_path,
+    visible_mounts,
+)
 from shared.spans import OpenSpan, span
 
 connection_observer: ContextVar[Callable[[Sequence[str], Sequence[Connection]], Awaitable[None]] | None] = (

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from shared.gate import PORT, SOCKET, Session, decode_report, encode_session
 from shared.jailer import Mount
 from shared.log import logger
 from shared.sandbox.jail import Reach
-from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ROOT, find_certificates, remove_orphans
+from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ServerProcess, find_certificates, remove_orphans
 from shared.settings import environment
 
 log = logger(__name__)
@@ -30,12 +29,6 @@ log = logger(__name__)
 PREFIX = "mailroom-gate-"
 SEND_SECONDS = 5.0  # Seconds until a gate that does not confirm a message counts as frozen
 REPORT_SECONDS = 2.0  # Seconds it has to report the connections after the end of a command
-START = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from shared.gate.server import serve
-serve(sys.argv[2])
-"""
 LAUNCH = f"""
 import os, sys
 import _signal as signal, _socket as socket
@@ -93,15 +86,12 @@ class Passage:
         self.connections: tuple[Connection, ...] = ()
 
 
-class GateClient:
+class GateClient(ServerProcess):
     """The process that connects: one for each process of Mailroom, from the first command with reach on."""
 
     def __init__(self) -> None:
-        self.owner = 0
-        self.requests: socket.socket | None = None
-        self.process: subprocess.Popen[bytes] | None = None
+        super().__init__()
         self.folder = Path()
-        self.lock = threading.Lock()
         self.numbers = itertools.count()
 
     @contextlib.asynccontextmanager
@@ -165,40 +155,20 @@ class GateClient:
                         ours.pop_all()
                     return *(control, path), self.process
                 except OSError as error:  # the process was killed, or is frozen
-                    self._end()
+                    if self.process is not None and self.owner == os.getpid():
+                        self.process.kill()
+                    self.close()
                     problem = error.strerror or "it does not answer"
         raise ActionError(f"The gate to the network cannot be opened: {problem}", "Try again")
 
     def _open(self) -> socket.socket:
-        if self.requests is not None and self.owner == os.getpid():
-            return self.requests
+        if requests := self.known():
+            return requests
         remove_orphans(PREFIX)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=PLACE)).resolve()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(SEND_SECONDS)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", START, str(ROOT), str(self.folder)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"LANG": "C.UTF-8"},
-                cwd="/",
-                start_new_session=True,
-            )
-        self.owner, self.requests = os.getpid(), ours
-        return ours
-
-    def give_up(self, asked: subprocess.Popen[bytes] | None) -> None:
-        """Kill the process ``asked``, which does not answer; the next command starts another one."""
-        with self.lock:
-            if asked is not None and asked is self.process:  # else another caller did so before
-                self._end()
-
-    def _end(self) -> None:
-        if self.process is not None and self.owner == os.getpid():
-            self.process.kill()
-        self.close()
+        requests = self.start("shared.gate.server", str(self.folder))
+        requests.settimeout(SEND_SECONDS)
+        return requests
 
     def close(self) -> None:
         """End the process, and with it every connection of commands that still run."""

@@ -15,16 +15,15 @@ from pathlib import Path
 
 from shared.errors import ActionError
 from shared.jailer import JailSpec, write_spec
+from shared.sandbox.confined import remove_tree
 from shared.sandbox.jail import find_bubblewrap, seccomp_filter
-from shared.sandbox.removal import remove_tree
 from shared.settings import environment
 
 ROOT = Path(__file__).parents[2]
 START = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from shared.jailer.server import serve
-serve(*sys.argv[2:])
+__import__(sys.argv[2], fromlist=["serve"]).serve(*sys.argv[3:])
 """
 
 OWN_ETC = {
@@ -55,15 +54,54 @@ BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle
 """Where distributions keep them."""
 
 
-class JailerClient:
-    """The process that starts commands: one for each process of Mailroom, from its first command on."""
+class ServerProcess:
+    """A process that serves this one: started when it is first asked, and again after it ended.
+
+    ``owner`` is the process that started it: one that was forked since starts another.
+    """
 
     def __init__(self) -> None:
         self.owner = 0
         self.requests: socket.socket | None = None
         self.process: subprocess.Popen[bytes] | None = None
-        self.seccomp = -1
         self.lock = threading.Lock()
+
+    def known(self) -> socket.socket | None:
+        """Where this process asks it; None if it has to be started."""
+        return self.requests if self.owner == os.getpid() else None
+
+    def start(self, module: str, *arguments: str) -> socket.socket:
+        """Start ``serve`` of a module with these arguments; requests come to its standard input."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", START, str(ROOT), module, *arguments],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"LANG": "C.UTF-8"},  # file names are UTF-8
+                cwd="/",
+                start_new_session=True,
+            )
+        self.owner, self.requests = os.getpid(), ours
+        return ours
+
+    def give_up(self, asked: subprocess.Popen[bytes] | None) -> None:
+        """Kill the process ``asked``, which does not answer; the next command starts another one."""
+        with self.lock:
+            if asked is not None and asked is self.process:  # else another caller did so before
+                asked.kill()
+                self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        raise NotImplementedError
+
+
+class JailerClient(ServerProcess):
+    """The process that starts commands: one for each process of Mailroom, from its first command on."""
+
+    seccomp = -1
 
     def send(self, spec: JailSpec, output: int, errors: int, control: int) -> subprocess.Popen[bytes] | None:
         """Have a command started, whose output and end come through these descriptors.
@@ -85,31 +123,13 @@ class JailerClient:
             os.close(fd)
 
     def _open(self) -> socket.socket:
-        if self.requests is not None and self.owner == os.getpid():
-            return self.requests
+        if requests := self.known():
+            return requests
         program = seccomp_filter()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", START, str(ROOT), make_jail_folder(), find_bubblewrap()],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"LANG": "C.UTF-8"},  # file names are UTF-8
-                cwd="/",
-                start_new_session=True,
-            )
+        requests = self.start("shared.jailer.server", make_jail_folder(), find_bubblewrap())
         self.seccomp = os.memfd_create("seccomp")
         os.write(self.seccomp, program)
-        self.owner, self.requests = os.getpid(), ours
-        return ours
-
-    def give_up(self, asked: subprocess.Popen[bytes] | None) -> None:
-        """Kill the process ``asked``, which does not answer; the next command starts another one."""
-        with self.lock:
-            if asked is not None and asked is self.process:  # else another caller did so before
-                asked.kill()
-                self.close()
+        return requests
 
     def close(self) -> None:
         """End the process; commands that run go on until they end or their caller does."""

@@ -20,8 +20,7 @@ from shared.settings import Settings
 from shared.skills.mail import LOCAL
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.display import count
-from shared.text.network_errors import format_network_error
+from shared.text.display import count, format_network_error
 from shared.web.fetching import fetch_configured, parse_address
 from shared.web.quoting import clean
 

@@ -12,9 +12,8 @@ from typing import Any
 from shared.errors import ActionError
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import changing
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace, require_existing
+from shared.skills.workspace import changing, open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
 MAX_FILE = 10_000_000  # The most bytes of a file that are looked at
@@ -115,7 +114,24 @@ class FilesSkill(Skill):
         """Lines as ``path:line:text``, at most MAX_FOUND; no match is an answer too."""
         workspace = await open_workspace(self.context)
         place = await asyncio.to_thread(require_existing, workspace, path)
-        lines = await _grep(workspace, place, pattern, glob, ignore_case)
+        options = ["-rnIE", *(["-i"] if ignore_case else []), *([f"--include={glob}"] if glob else [])]
+        options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
+        # A foreign pattern can take for ever to match, so grep matches it and not Python.
+        result = await run_command(
+            ["grep", *options, "-e", pattern, "--", place],
+            cwd=workspace,
+            timeout=SEARCH_SECONDS,
+            output_limit=1_000_000,
+            separate_errors=True,
+        )
+        if result.timed_out:
+            raise ActionError(
+                f"The search took longer than {SEARCH_SECONDS:.0f} seconds", "Search a smaller folder"
+            )
+        if result.exit_code > 1 and not result.output:
+            words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
+            raise ActionError(f"The search failed: {words[0].removeprefix('grep: ')[:300]}")
+        lines = [line.removeprefix("./") for line in result.output.splitlines()]
         shown = [line[:LONGEST_LINE] for line in lines[:MAX_FOUND]]
         more = f"\n[only the first {MAX_FOUND} lines]" if len(lines) > MAX_FOUND else ""
         return Outcome(
@@ -182,27 +198,6 @@ def cite_lines(lines: Sequence[str]) -> tuple[str, ...]:
 def _folder(workspace: Path, path: str) -> Path:
     with ConfinedFolder(workspace) as confined, confined.open_folder(confined.relative(path)):
         return workspace / confined.relative(path)
-
-
-async def _grep(workspace: Path, place: str, pattern: str, glob: str, ignore_case: bool) -> list[str]:
-    options = ["-rnIE", *(["-i"] if ignore_case else []), *([f"--include={glob}"] if glob else [])]
-    options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
-    # A foreign pattern can take for ever to match, so grep matches it and not Python.
-    result = await run_command(
-        ["grep", *options, "-e", pattern, "--", place],
-        cwd=workspace,
-        timeout=SEARCH_SECONDS,
-        output_limit=1_000_000,
-        separate_errors=True,
-    )
-    if result.timed_out:
-        raise ActionError(
-            f"The search took longer than {SEARCH_SECONDS:.0f} seconds", "Search a smaller folder"
-        )
-    if result.exit_code > 1 and not result.output:
-        words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
-        raise ActionError(f"The search failed: {words[0].removeprefix('grep: ')[:300]}")
-    return [line.removeprefix("./") for line in result.output.splitlines()]
 
 
 def _list(workspace: Path, path: str, pattern: str) -> list[str]:

@@ -16,8 +16,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.display import flatten, flatten_lines
-from shared.text.network_errors import format_network_error
+from shared.text.display import flatten, flatten_lines, format_network_error
 from shared.web.quoting import clean
 
 LONGEST = 90_000  # The most characters of a body: far more than anyone reads

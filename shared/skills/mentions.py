@@ -89,7 +89,12 @@ async def _open(mention: Mention, task: Task, settings: Settings, memory: Memory
                 raise ActionError("no person named this address")
             page = await fetch_page(url, timeout=settings.http_timeout, allowed=settings.private_hosts)
             return quote(printable_url(page.url), _cut(f"{page.title}\n\n{page.text}".strip()))
-        return await _search(mention.name, memory)
+        words = mention.name
+        hits = await memory.search(words, limit=RECALLED)
+        if not hits:
+            return f"@memory {clean(words, 200)}: memory holds nothing about it."
+        lines = (f"[{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}".rstrip(": ") for hit in hits)
+        return quote(f"memory about {words}", "\n".join(lines))
     except (MailroomError, OSError) as error:
         reason = error.cause if isinstance(error, MailroomError) else error.strerror or "it cannot be read"
         return f"{mention} was not opened: {reason}"
@@ -111,14 +116,6 @@ def _read(root: Path, name: str) -> bytes:
         raise ActionError("no such file is in the workspace (name its whole path, or a folder with repo=)")
     with ConfinedFolder(root) as folder:
         return folder.read(name, SIZE)
-
-
-async def _search(words: str, memory: Memory) -> str:
-    hits = await memory.search(words, limit=RECALLED)
-    if not hits:
-        return f"@memory {clean(words, 200)}: memory holds nothing about it."
-    lines = (f"[{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}".rstrip(": ") for hit in hits)
-    return quote(f"memory about {words}", "\n".join(lines))
 
 
 def _cut(text: str) -> str:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import OK_CODES, ExitCodes, changing, run_recorded, shorten
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import OK_CODES, ExitCodes, changing, open_workspace, run_recorded, shorten
 from shared.tasks.actions import Outcome, register_action
 
 LONGEST_SCRIPT = 100_000

@@ -12,7 +12,7 @@ from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.skills.web import note_found
 from shared.tasks.actions import Outcome, register_action
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error
 from shared.web.fetching import Service
 from shared.web.quoting import clean, quote
 

@@ -4,17 +4,18 @@ import asyncio
 import shutil
 
 from shared.errors import ActionError
-from shared.skills.changing import (
+from shared.skills.skill import Skill
+from shared.skills.workspace import (
     OK_CODES,
     ExitCodes,
     changing,
     journalled,
+    open_workspace,
+    require_allowed,
     run_recorded,
     shorten,
     snapshots_of,
 )
-from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace, require_allowed
 from shared.tasks.actions import Outcome, register_action
 
 LONGEST_COMMAND = 20_000

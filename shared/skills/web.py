@@ -107,7 +107,17 @@ async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ())
     )
     if answer.kind.lower().startswith(("text/html", "application/xhtml")):
         extract = await _read_html(answer, timeout)
-        links = _follow_links(answer.url, extract.links)
+        # The targets of links on the page at url as absolute web addresses: at most 50, each once
+        found: dict[str, None] = {}
+        for target in extract.links:
+            try:
+                link = urldefrag(urljoin(answer.url, target.strip()))[0]
+            except ValueError:
+                continue
+            if link.startswith(("http://", "https://")) and link.isprintable() and len(link) <= 1_000:
+                found.setdefault(link)
+        found.pop(answer.url, None)
+        links = tuple(found)[:50]
         return Page(url=answer.url, title=clean(extract.title, 300), text=extract.text, links=links)
     if answer.kind.partition(";")[0].strip().lower() == PDF:
         return Page(url=answer.url, text=(await extract_text(answer.body, "pdf", answer.url)).text)
@@ -154,17 +164,3 @@ def _charset(kind: str) -> str:
     except LookupError:
         return ""
     return "" if charset in NO_PAGE else charset
-
-
-def _follow_links(url: str, targets: Iterable[str]) -> tuple[str, ...]:
-    """The ``targets`` of links on the page at ``url`` as absolute web addresses: at most 50, each once."""
-    found: dict[str, None] = {}
-    for target in targets:
-        try:
-            link = urldefrag(urljoin(url, target.strip()))[0]
-        except ValueError:
-            continue
-        if link.startswith(("http://", "https://")) and link.isprintable() and len(link) <= 1_000:
-            found.setdefault(link)
-    found.pop(url, None)
-    return tuple(found)[:50]

@@ -211,7 +211,10 @@ def _misfit(value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], p
     """Where and why ``value``, which is at ``place``, does not fit ``schema``; empty if it seems to fit."""
     kind = next((name for name, (_, types) in _TYPES.items() if isinstance(value, types)), "")
     kinds = (kind, "number") if kind == "integer" else (kind,)
-    options = [_resolve(option, schemas) for option in schema.get("anyOf", [schema])]
+    options = [
+        schemas[option["$ref"].rpartition("/")[2]] if "$ref" in option else option
+        for option in schema.get("anyOf", [schema])
+    ]
     fitting = [option for option in options if option.get("type", kind) in kinds]
     if not fitting:
         wanted = " or ".join(_TYPES[option["type"]][0] for option in options if "type" in option)
@@ -234,7 +237,3 @@ def _misfit(value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], p
     elif kind == "array" and "items" in schema:
         inner = (_misfit(v, schema["items"], schemas, f"{place}[{i}]") for i, v in enumerate(value))
     return next(filter(None, inner), "")
-
-
-def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.connecting import is_signed
 from shared.bus.records import read_keys, read_record
-from shared.bus.signing import is_signed
 from shared.contracts import Instructions, Said, Task
 from shared.contracts.base import amended
 from shared.errors import BusError

@@ -1,10 +1,10 @@
-"""What of OFFICE was archived or erased, by whose order, and reading the log with it."""
+"""Archives: what was archived or erased, by whose order; reading the log with it; archiving more."""
 
 import asyncio
 import contextlib
 import itertools
 import re
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from functools import lru_cache
@@ -15,13 +15,14 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.bulk import Span
-from shared.contracts import ArchiveOrder, MemoryWrite, MessagesErased
-from shared.errors import MailroomError, NotFound
+from shared.bus.entry import seal as make_entry
+from shared.contracts import ArchiveOrder, MemoryWrite, MessagesErased, Seal
+from shared.errors import ActionError, BusError, Conflict, MailroomError, NotFound
 from shared.log import logger
-from shared.queries.records import scan
+from shared.queries.records import last_sequence, scan
 from shared.text.times import parse_time
-from shared.trail.bundle_file import Item, read_items
+from shared.trail.bundle_file import BundleWriter, Item, erased_line, message_line, read_items, seal_line
+from shared.trail.seals import find_flaw, find_void, read_seals, without_marks
 from shared.views.timeline import ArchivedPart
 
 PAGE = 1_000
@@ -121,21 +122,13 @@ async def read_log(
             if whole:
                 raise
             log.info("bundle_not_read", reason=str(error))
-            async for page in _read_server(bus, Span(stream, subject, start, last, headers), timeout):
+            async for page in bus.read_all(
+                stream, start, last, subject=subject, headers=headers, timeout=timeout
+            ):
                 yield page
         start = last + 1
-    async for page in _read_server(bus, Span(stream, subject, start, end, headers), timeout):
+    async for page in bus.read_all(stream, start, end, subject=subject, headers=headers, timeout=timeout):
         yield page
-
-
-async def _read_server(bus: Bus, span: Span, timeout: float) -> AsyncGenerator[list[Stored], None]:
-    if span.start <= span.end:
-        reader = bus.bulk_reader()
-        try:
-            async for page in reader.read(span, timeout):
-                yield page
-        finally:
-            await reader.close()
 
 
 async def scan_log(
@@ -264,3 +257,120 @@ async def read_erasures(bus: Bus, stream: str) -> Erasures:
                 told = ErasedBy(order=order.id, person=order.person, at=stored.time, messages=len(leaves))
                 found.orders.append(told)
     return found
+
+
+MESSAGES, SIZE = 20_000, 128 * 1024 * 1024
+"""The messages, and bytes before compression, after which a bundle ends with its seal."""
+
+
+# --- writing what is older than a time into bundles --------------------------------------------------
+READ_TIMEOUT = 30.0
+STREAM = subjects.OFFICE
+
+Report = Callable[[str], None]
+
+
+async def find_sealed_before(bus: Bus, before: datetime) -> list[Seal]:
+    """The seals of OFFICE over what was stored before a time and is not archived yet, in order.
+
+    Raises BusError if one does not follow the one before it.
+    """
+    archives = await read_archives(bus)
+    start = archives[-1].order.last + 1 if archives else 1
+    end = await last_sequence(bus, STREAM) + 1
+    async for stored in scan(bus, STREAM, since=before):
+        end = stored.seq
+        break
+    found: list[Seal] = []
+    void = await find_void(bus, STREAM)
+    last: Seal | None = None
+    async for place, seal in read_seals(bus, STREAM):
+        if seal is None or (flaw := find_flaw(seal, last)):
+            reason = flaw if seal else "it cannot be read"
+            raise BusError(f"The seal in {STREAM} {place} is none: {reason}", "Run 'mailroom audit verify'")
+        if seal.last >= end:
+            break
+        last = seal
+        found += [without_marks(seal)] if seal.first >= start and seal.number not in void else []
+    return found
+
+
+async def write_archive(
+    bus: Bus, folder: Path, seals: Sequence[Seal], report: Report
+) -> AsyncIterator[ArchiveOrder]:
+    """Write the messages of ``seals`` into bundles in ``folder``, and order for each that the server may
+    delete them: once it was read back from disk, and has what was sealed.
+
+    Raises OSError if the folder cannot be written, ActionError if the log is not whole, Conflict if another
+    process archives. What has an order then stays archived.
+    """
+    subject, left = subjects.archive(STREAM), list(seals)
+    stored, archives = await bus.last(STREAM, subject), await read_archives(bus)
+    if seals and seals[0].first != (archives[-1].order.last + 1 if archives else 1):
+        raise Conflict("Another process archives the same", "Wait until it has ended")
+    place = stored.seq if stored else 0
+    while left:
+        order, left = await _write_bundle(bus, folder, left, report)
+        try:
+            (place,) = await bus.commit([make_entry(subject, order, place)])
+        except Conflict:
+            path = folder / order.bundle
+            if path not in [each.path for each in await read_archives(bus)]:
+                path.unlink(missing_ok=True)  # the other one's is elsewhere
+            raise Conflict("Another process archived the same meanwhile", "Look at its output") from None
+        yield order
+
+
+async def _write_bundle(
+    bus: Bus, folder: Path, seals: list[Seal], report: Report
+) -> tuple[ArchiveOrder, list[Seal]]:
+    """Write one bundle; returns the order for it, and the seals that are left."""
+    first, end, done, times = seals[0].first, seals[-1].last, 0, list[str]()
+    leaves, reached, number = (await read_erasures(bus, STREAM)).leaves, first - 1, 0
+    writer = await asyncio.to_thread(BundleWriter, folder, STREAM, first)
+    try:
+        async for page in bus.read_all(STREAM, first, end, timeout=READ_TIMEOUT):
+            lines = []
+            for stored in page:
+                for seq in range(reached + 1, stored.seq + 1):
+                    if seq == stored.seq:
+                        lines.append(message_line(stored))
+                        times.append(stored.time)
+                    elif seq in leaves:
+                        lines.append(erased_line(STREAM, seq, leaves[seq]))
+                    else:
+                        what = f"{STREAM} {seq:,} is missing or damaged, so nothing of it is archived"
+                        raise ActionError(what, "Run 'mailroom audit verify'")
+                    number += 1
+                    if seq < seals[done].last:
+                        continue
+                    lines.append(seal_line(seals[done]))
+                    done += 1
+                    await asyncio.to_thread(writer.write, lines)
+                    lines = []
+                    if done == len(seals) or number >= MESSAGES or writer.size >= SIZE:
+                        return await _finish(writer, folder, seals[:done], times), seals[done:]
+                reached = stored.seq
+            await asyncio.to_thread(writer.write, lines)
+            report(f"Writing {STREAM} {first:,} and on: {reached:,} of {end:,}")
+    finally:
+        await asyncio.to_thread(writer.discard)
+    raise ActionError(f"{STREAM} ends before message {end:,}", "Run 'mailroom audit verify'")
+
+
+async def _finish(
+    writer: BundleWriter, folder: Path, seals: Sequence[Seal], times: Sequence[str]
+) -> ArchiveOrder:
+    first, last = seals[0].first, seals[-1].last
+    name = f"{STREAM}-{first:010d}-{last:010d}.jsonl.gz"
+    await asyncio.to_thread(writer.finish, name, seals)
+    return ArchiveOrder(
+        sender=subjects.USER,
+        first=first,
+        last=last,
+        count=len(times),
+        since=times[0],
+        until=times[-1],
+        bundle=name,
+        folder=str(folder),
+    )

@@ -1,10 +1,13 @@
-"""Goals, agents, requests for approval, news, and what happens later, as lists show them."""
+"""What commands and pages list and send: agents, letters, deliveries, briefings, news, what happens later."""
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Goal, Presence
+from shared.contracts import Due, Goal, Presence, TaskPriority
+from shared.contracts.base import MAX_TEXT
+from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,80 @@ class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
     others: int
 
 
+GOAL_ID = r"[A-Za-z0-9_-]{1,80}"  # The ids that the conductor takes
+
+
+class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
+
+    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown. With a
+    ``goal_id`` of the person's choice, the same submitted again begins nothing twice. ``is_resolved`` says
+    that paths in the text were made whole where it was written: what still looks like one is no path.
+    """
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
+    goal_id: Annotated[str, msgspec.Meta(pattern=rf"^({GOAL_ID})?\Z")] = ""
+    is_resolved: bool = False
+
+
+class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a goal that was submitted, and the number of its message in OFFICE.
+
+    If it was submitted before under an id of one's own, ``status`` is the one that it has now. The number is
+    0 then, and with an Idempotency-Key.
+    """
+
+    goal_id: str
+    status: str = "submitted"
+    seq: int = 0
+
+
+class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch that an agent delivered, and the folder it was made for; empty if that was not recorded."""
+
+    path: str
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the project."""
+        return PurePath(self.path).stem
+
+
+class PatchFile(DeliveredPatch, frozen=True, kw_only=True):
+    """A patch and its bytes."""
+
+    data: bytes
+
+
+class GoalPatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The patches of a goal, for whoever applies them where they are."""
+
+    goal_id: str
+    patches: list[PatchFile]
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch and what became of it: ``done`` is applied, already applied, declined or refused.
+
+    ``undo`` is the command that takes it out again, ``problem`` why it was refused and ``cure`` what helps.
+    """
+
+    project: str
+    patch: str
+    folder: str
+    done: str
+    files: list[str] = []
+    undo: str = ""
+    problem: str = ""
+    cure: str = ""
+
+
 class ToldItem(msgspec.Struct, frozen=True, kw_only=True):
     """A paper or an item of news that was told."""
 
@@ -45,6 +122,58 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
     """Items, the latest first."""
 
     news: list[ToldItem]
+
+
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
+
+    ``person`` is who of the people wrote it, if that is known.
+    """
+
+    number: int
+    id: str
+    sender: str
+    recipient: str
+    created_at: str
+    kind: str
+    subject: str
+    body: str
+    session: str = ""
+    person: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``sender → recipient``."""
+        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
+
+
+class MailList(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
+
+    ``older`` is how much earlier mail there is of each sender, where that is known. ``away`` are bundles of
+    the archive whose mail is not looked at: mail of their time is not among these.
+    """
+
+    mail: list[Mail]
+    next: int = 0
+    older: dict[str, int] = {}
+    away: list[ArchivedPart] = []
+
+
+class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A letter to an agent, or with ``reply_to`` the answer to the message of that number."""
+
+    to: str = ""
+    subject: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    reply_to: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+
+
+class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a letter and its number."""
+
+    id: str
+    number: int
 
 
 class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,46 +204,6 @@ class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: list[DeadLetterView]
     total: int
     more: dict[str, int]
-
-
-Reaching = Literal["command", "task", "goal"]  # How far a grant of reach goes
-
-
-class Approval(msgspec.Struct, frozen=True):
-    """A request, its answer if there is one, and its state: waiting, granted, refused, expired, over or
-    changed.
-
-    It is over if its goal ended before anyone answered, and changed if its text is not the one that was asked
-    first: nobody can grant it then. ``opens`` says for people what a grant opens of the network.
-    """
-
-    request: ApprovalRequest
-    answer: ApprovalAnswer | None
-    state: str
-    opens: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
-        answer = {"agent": self.request.sender, "state": self.state}
-        if given := self.answer:
-            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
-        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
-
-
-class Approvals(msgspec.Struct, frozen=True):
-    """Requests, the latest last, and how many more there are of each agent that has such."""
-
-    approvals: list[Approval]
-    more: dict[str, int]
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer: ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was asked."""
-
-    granted: bool
-    note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
-    scope: Reaching = "command"
-    hosts: tuple[str, ...] = ()
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +256,7 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+    """The overnight queue; not ``reachable`` if its folder, of files and results, is not on this machine.
 
     ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
     ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
@@ -199,3 +288,188 @@ class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
     night: NightQueue
     problem: str = ""
+
+
+class LaneDepth(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable of an agent: ``waiting`` messages, and those ``in_hand`` that are being handled."""
+
+    lane: str
+    waiting: int
+    in_hand: int
+
+
+class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of an agent."""
+
+    instance: str
+    pid: int
+    host: str
+    version: str
+    started_at: str
+    load: int
+    concurrency: int
+    handled: int
+    failed: int
+    paused: bool
+
+
+class AgentRights(msgspec.Struct, frozen=True, kw_only=True):
+    """The subjects it may publish, those it may read, what it may ask of memory, and answers."""
+
+    publish: list[str]
+    read: list[str]
+    ask: list[str]
+    serve: list[str]
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent; ``state`` is running, paused, starting, starting again (asked for, no process yet), not
+    responding (one of its processes) or stopped. ``troubled`` says it of processes, each in a sentence.
+
+    The numbers are sums over its processes and ``lanes``. ``why_not_paused`` is empty if it can be paused.
+    ``changed_by`` and ``changed_at`` are who last paused, resumed or restarted it, and when. Tokens and cost
+    (US dollars) are those of today, UTC.
+    """
+
+    name: str
+    state: str
+    troubled: list[str]
+    description: str
+    instructions: str
+    version: str
+    processes: list[ProcessView]
+    load: int
+    concurrency: int
+    waiting: int
+    in_hand: int
+    handled: int
+    failed: int
+    lanes: list[LaneDepth]
+    actions: dict[str, str]
+    skills: tuple[str, ...]
+    why_not_paused: str
+    last_control: str
+    changed_by: str
+    changed_at: str
+    tokens_today: int
+    cost_today: float
+    calls_today: int
+    rights: AgentRights
+
+
+class AgentList(msgspec.Struct, frozen=True, kw_only=True):
+    """Every agent that has an inbox or a process, by name."""
+
+    agents: list[AgentView]
+
+
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that waits: ``kind`` is approval, question, dead_letter or failed_goal.
+
+    ``title`` and ``text`` say it in two lines, ``since`` is when it began to wait. The part of its kind has
+    all of it. ``number`` of a question names the letter to reply to.
+    """
+
+    id: str
+    kind: str
+    title: str
+    text: str
+    agent: str
+    since: str
+    goal_id: str = ""
+    approval: Approval | None = None
+    question: Mail | None = None
+    dead_letter: DeadLetterView | None = None
+    goal: GoalSummary | None = None
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a person answered or put aside; ``by`` is empty if it is not known who."""
+
+    id: str
+    kind: str
+    title: str
+    outcome: str
+    by: str
+    at: str
+    goal_id: str = ""
+    note: str = ""
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits, the oldest first, and what was answered within a day, the latest first."""
+
+    waiting: list[InboxItem]
+    answered: list[Answered]
+
+
+Kind = Literal["morning", "evening"]
+
+
+class LineSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a line comes from: what it is, the command that shows it, its address or its path here."""
+
+    kind: str = ""
+    id: str = ""
+    label: str = ""
+    open: str = ""
+    link: str = ""
+
+
+class BriefingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement; ``inline``: its sources stand within the text, in brackets."""
+
+    text: str
+    sources: list[LineSource] = []
+    inline: bool = False
+    score: float = 0.0
+
+
+class BriefingSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A section; ``problem`` says what is missing and why, ``missed`` that it is tried again."""
+
+    key: str
+    title: str
+    lines: list[BriefingLine] = []
+    problem: str = ""
+    missed: bool = False
+
+
+class BriefingAddition(msgspec.Struct, frozen=True, kw_only=True):
+    """What was told after the first time."""
+
+    made_at: str
+    sections: list[BriefingSection] = []
+
+
+class DayBriefing(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day: its head of at most five lines, its sections, and what was added."""
+
+    kind: Kind
+    day: str
+    title: str
+    made_at: str
+    head: list[BriefingLine] = []
+    sections: list[BriefingSection] = []
+    additions: list[BriefingAddition] = []
+
+
+class BriefingNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day that was made."""
+
+    kind: Kind
+    day: str
+
+
+class BriefingList(msgspec.Struct, frozen=True, kw_only=True):
+    """The briefings that were made, the latest first."""
+
+    briefings: list[BriefingNote]
+
+
+class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
+    """The briefings of today that were made, the evening's first; ``day`` is today in the office's zone."""
+
+    day: str
+    time_zone: str
+    briefings: list[DayBriefing]

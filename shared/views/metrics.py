@@ -144,3 +144,38 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
             caught += self.safety.judged - len(self.safety.ran)
             total += self.safety.judged
         return caught / total if total else None
+
+
+class Point(msgspec.Struct, frozen=True):
+    """The value of one day; null if there is nothing to count."""
+
+    day: str
+    value: float | None
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of the last 30 days: ``value`` is null if there is no data, ``met`` if it has no target too.
+
+    ``unit`` is seconds, share, count, score or dollars; ``good`` says which way is better: less, more, or
+    neither.
+    """
+
+    name: str
+    title: str
+    value: float | None
+    unit: str
+    target: float | None
+    target_text: str
+    met: bool | None
+    good: str
+    detail: str
+    counted: str
+    trend: list[Point]
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of the last 30 days, and the metrics since ``since``, as ``mailroom kpi`` prints them."""
+
+    figures: list[Figure]
+    metrics: Metrics
+    since: str

@@ -1,8 +1,26 @@
-"""The timeline of a goal or a task, every message in order; and what a goal found and delivered."""
+"""Goals, tasks and requests for approval: in a line, as a page, as a timeline and as rows of a waterfall."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import Finding, Goal, Inspection, NotChecked, Task, TaskStatus, TestRun
+from shared.contracts import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CommandConnected,
+    CommandJudged,
+    Effect,
+    Finding,
+    Goal,
+    Inspection,
+    Instruction,
+    NotChecked,
+    Task,
+    TaskResult,
+    TaskStatus,
+    TestRun,
+)
 from shared.text.display import count
 
 
@@ -130,3 +148,294 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     task: TaskTimeline | None = None
     results: GoalResults = GoalResults()
     archived: list[ArchivedPart] = []
+
+
+class RowKind(StrEnum):
+    """What a row is; a WAITING task waits for a free process, an APPROVAL for a person."""
+
+    TASK = "task"
+    ATTEMPT = "attempt"
+    MODEL = "model"
+    ACTION = "action"
+    COMMAND = "command"
+    MEMORY = "memory"
+    MORE = "more"
+    EFFECT = "effect"
+    WAITING = "waiting"
+    APPROVAL = "approval"
+    CONDUCTOR = "conductor"
+
+
+class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A row: when it began and ended (empty: it goes on), in UTC.
+
+    ``status`` is done, done_with_findings, not_checked, failed, cancelled, killed (the process died, another
+    took over), running, waiting, granted or refused. ``seq`` is the place in ``stream`` of the message that
+    says so. ``input`` and ``output`` are excerpts, and ``ref`` is that of a Span.
+    """
+
+    id: str
+    parent: str = ""
+    kind: RowKind
+    name: str
+    agent: str = ""
+    start: str
+    end: str = ""
+    status: str = ""
+    note: str = ""
+    task_id: str = ""
+    attempt: int = 0
+    worker: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    count: int = 1
+    input: str = ""
+    output: str = ""
+    ref: str = ""
+    stream: str = ""
+    seq: int = 0
+
+
+class TaskDetails(msgspec.Struct, kw_only=True):
+    """One task: what it was asked, what was done (``rows``: the task's own first), and its result.
+
+    ``effects`` is its journal, ``connections`` are those that its commands asked the gate for, ``judged``
+    what the command policy denied or left to a person. Tokens and cost (US dollars) are of all attempts.
+    ``stream`` and ``seq`` are the place of the message that submitted it.
+    """
+
+    task_id: str
+    task: Task | None = None
+    status: str = ""
+    rows: list[Row] = []
+    result: TaskResult | None = None
+    effects: tuple[Effect, ...] = ()
+    connections: list[CommandConnected] = []
+    judged: list[CommandJudged] = []
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    stream: str = ""
+    seq: int = 0
+
+
+class Activity(msgspec.Struct, kw_only=True):
+    """What happened within a goal or task: the conductor's own work, and the tasks as they were submitted."""
+
+    goal_id: str = ""
+    conductor: list[Row] = []
+    tasks: list[TaskDetails] = []
+
+
+class WorkingAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that has a task of the goal, which is not ended; ``paused``: it does not begin it."""
+
+    agent: str
+    task: str
+    since: str
+    paused: bool = False
+
+
+class GoalSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal; ``title`` is the person's own words, ``person`` who submitted it (empty if not known).
+
+    ``state`` is planning, working, review, waiting (for a person) or ended. ``workers`` have its open tasks,
+    ``waiting_for`` are the requests for approval that wait. Times are ISO 8601, ``seconds`` its duration so
+    far; ``cost`` in US dollars.
+    """
+
+    goal_id: str
+    title: str
+    status: str
+    outcome: str
+    state: str
+    requester: str
+    person: str
+    priority: str
+    playbook: str
+    tasks_done: int
+    tasks_failed: int
+    tasks_all: int
+    workers: list[WorkingAgent]
+    waiting_for: list[str]
+    submitted_at: str
+    ended_at: str
+    deadline: str
+    seconds: float
+    summary: str
+    tokens: int = 0
+    cost: float = 0.0
+    retry_of: str = ""
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task of the goal's plan, with the parameters it gives; ``earlier``: another plan replaced it."""
+
+    name: str
+    task_id: str
+    text: str
+    assignee: str
+    action: str
+    params: dict[str, Any]
+    depends_on: tuple[str, ...]
+    status: str
+    outcome: str
+    summary: str
+    started_at: str
+    ended_at: str
+    earlier: bool = False
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message: where it is stored, who sent it to whom, and a line about it.
+
+    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the log, ``type`` what it is,
+    ``person`` who sent it through the gateway, ``size`` its bytes.
+    """
+
+    position: str
+    stream: str
+    seq: int
+    time: str
+    subject: str
+    type: str
+    sender: str = ""
+    recipient: str = ""
+    goal_id: str = ""
+    task_id: str = ""
+    status: str = ""
+    person: str = ""
+    text: str = ""
+    size: int = 0
+
+
+Reaching = Literal["command", "task", "goal"]  # How far a grant of reach goes
+
+
+Grade = Literal["low", "medium", "high"]
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as people decide about it, with its answer if there is one.
+
+    ``state`` is waiting, granted, refused, expired, over or changed. It is over if its goal ended before
+    anyone answered, and changed if its text is not the one that was asked first: nobody can grant it then.
+    ``what`` is the whole of what it asks for, invisible characters as their code points; ``rule`` and ``why``
+    say why it is asked, ``reach`` what a grant opens of the network, ``opens`` the same for people;
+    ``on_yes`` and ``on_no`` what follows. ``risk`` grades how bad it can get if it is granted,
+    ``risk_reason`` says why. ``needs_hosts``: a grant must name hosts. ``goal`` is the goal's text, where
+    that was looked up.
+    """
+
+    request: ApprovalRequest
+    answer: ApprovalAnswer | None
+    state: str
+    opens: str
+    approval_id: str
+    agent: str
+    what: str
+    rule: str
+    why: str
+    risk: Grade
+    risk_reason: str
+    reach: tuple[str, ...]
+    needs_hosts: bool
+    on_yes: str
+    on_no: str
+    goal_id: str
+    goal: str = ""
+    task_id: str
+    asked_at: str
+    expires_at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
+        answer = {"agent": self.request.sender, "state": self.state}
+        if given := self.answer:
+            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
+        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
+
+
+class Approvals(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests, the latest last, and how many more there are of each agent that has such."""
+
+    approvals: list[Approval]
+    more: dict[str, int]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The answer: ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was asked."""
+
+    granted: bool
+    note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    scope: Reaching = "command"
+    hosts: tuple[str, ...] = ()
+
+
+class SpentToday(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's model usage today (UTC); ``cost`` in US dollars."""
+
+    agent: str
+    tokens: int
+    cost: float
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of each task and of each agent a day (0: none), and what the goal's agents spent today."""
+
+    task_tokens: int
+    day_tokens: int
+    day_cost: float
+    today: list[SpentToday]
+
+
+class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a goal's page shows; ``position`` is up to where of the log it holds.
+
+    ``state`` is planning, working, review, waiting or ended, ``review`` what the critic checked. Tokens and
+    cost (US dollars) are of all its tasks and of the conductor's own calls. ``rows_total`` and
+    ``messages_total`` count what there is. ``archived`` are the bundles in which messages of its time lie.
+    """
+
+    goal_id: str
+    text: str
+    status: str
+    outcome: str
+    state: str
+    requester: str
+    person: str
+    priority: str
+    playbook: str
+    retry_of: str
+    submitted_at: str
+    ended_at: str
+    deadline: str
+    seconds: float
+    answer: str
+    reason: str
+    thinking: str
+    has_report: bool
+    verdict: dict[str, Any]
+    review: str
+    instructions: tuple[Instruction, ...]
+    tests: tuple[TestRun, ...]
+    findings: tuple[Finding, ...]
+    findings_total: int
+    not_checked: tuple[NotChecked, ...]
+    patches: tuple[str, ...]
+    evidence: list[str]
+    tasks: list[TaskView]
+    rows: list[Row]
+    rows_total: int
+    lanes: list[str]
+    messages: list[MessageRow]
+    messages_total: int
+    approvals: list[Approval]
+    input_tokens: int
+    output_tokens: int
+    tokens: int
+    cost: float
+    budget: Budget
+    archived: list[ArchivedPart]
+    position: str

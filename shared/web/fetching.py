@@ -17,7 +17,7 @@ from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.gate.addresses import is_public, parse_ip
 from shared.settings import Settings
-from shared.text.network_errors import NO_NETWORK, format_network_error
+from shared.text.display import NO_NETWORK, format_network_error
 from shared.web.quoting import clean
 
 if TYPE_CHECKING:

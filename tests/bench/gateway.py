@@ -12,8 +12,8 @@ import httpx2
 
 from services.gateway.security.limits import MAX_STREAMS
 from shared import subjects
+from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.contracts import Email, generate_task_id
 from tests.bench.machine import cpu_seconds, rss_mb
 from tests.bench.plan import Plan

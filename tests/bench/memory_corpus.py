@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.graph.edge_rows import NAMES
+from services.memory.graph.network import NAMES
 from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
 
 DIMENSIONS = 384

@@ -21,7 +21,7 @@ from playwright.async_api import (
     expect,
 )
 
-from shared.access.links import create_link
+from shared.access.credentials import create_link
 from shared.settings import Settings
 from tests.support.waiting import eventually
 

@@ -1,6 +1,6 @@
 """Signing in with a real browser, and what the policy of the pages forbids there."""
 
-from shared.access.links import create_link
+from shared.access.credentials import create_link
 from tests.browser.pages import Desk, settle
 from tests.support.gateway import RunningGateway
 

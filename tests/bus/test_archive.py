@@ -38,9 +38,15 @@ from shared.queries.checks import check_streams, read_growth
 from shared.queries.records import call_server, last_sequence, scan
 from shared.text.quotations import Quotations
 from shared.text.times import seconds_between
-from shared.trail import archiving
-from shared.trail.archives import read_archives, read_log, read_message, scan_log
-from shared.trail.archiving import find_sealed_before, write_archive
+from shared.trail import archives
+from shared.trail.archives import (
+    find_sealed_before,
+    read_archives,
+    read_log,
+    read_message,
+    scan_log,
+    write_archive,
+)
 from shared.trail.bundle import prove, write_bundle
 from shared.trail.verification import Verification, verify_stream
 from shared.views.timeline import GoalTimeline
@@ -377,7 +383,7 @@ async def test_archived_twice_it_goes_on_where_it_ended(
 ) -> None:
     user = await server.connect(subjects.USER)
     assert await find_sealed_before(user, datetime(2020, 1, 1, tzinfo=UTC)) == []
-    monkeypatch.setattr(archiving, "MESSAGES", 700)
+    monkeypatch.setattr(archives, "MESSAGES", 700)
     await fill(server, 2_000)
     await handled(server)
     await seal_all(server)
@@ -441,7 +447,7 @@ from pathlib import Path
 from shared import settings
 from shared.bus import Bus
 from shared.operations.erasure.orders import carry_out_archives
-from shared.trail import archiving
+from shared.trail import archives
 
 async def main(what, folder):
     config = settings.load()
@@ -451,9 +457,9 @@ async def main(what, folder):
     if what == "delete":
         while (await carry_out_archives(bus)).done: pass
         return
-    archiving.MESSAGES = 1
-    seals = await archiving.find_sealed_before(bus, datetime.now(UTC))
-    async for order in archiving.write_archive(bus, folder, seals, lambda _: None): pass
+    archives.MESSAGES = 1
+    seals = await archives.find_sealed_before(bus, datetime.now(UTC))
+    async for order in archives.write_archive(bus, folder, seals, lambda _: None): pass
 
 asyncio.run(main(sys.argv[2], Path(sys.argv[3])))
 """

@@ -10,9 +10,9 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
+from shared.bus.client import HEADER, is_handled
 from shared.bus.entry import SALT, seal
 from shared.bus.records import read_task, step_entry, submission_entry
-from shared.bus.wire import HEADER, is_handled
 from shared.contracts import (
     DeadLetter,
     Email,

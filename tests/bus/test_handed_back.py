@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import Delivery
-from shared.bus.failures import MAX_REMEMBERED, Failures, backoff
+from shared.bus.consumer import MAX_REMEMBERED, Failures, backoff
 from shared.errors import BusUnavailable, Retry
 from tests.bus.conftest import AGENTS, consume
 from tests.bus.test_consumer import send

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from services.memory.writes.batcher import Announcer
+from services.memory.writes.write_log import Announcer
 from shared import subjects
 from shared.contracts import GraphVersion
 from tests.support.server import Server

@@ -136,6 +136,7 @@ DUE = c.Due(
     last_at=AT,
     last="goal_7",
     note="1 run was missed while the office was stopped",
+    job={"id": "job-20260102-001", "task": "frontier.daily_discovery", "priority": "high", "retries": 2},
 )
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
@@ -274,7 +275,7 @@ REJECTION = c.Rejection(
     suggestion="Add to the node that is there",
     existing=NODE,
 )
-PLACED_NODE = c.PlacedNode(
+PICTURE_NODE = c.PictureNode(
     id=NODE_ID,
     kind="decision",
     title="Sessions last a day",
@@ -282,10 +283,8 @@ PLACED_NODE = c.PlacedNode(
     importance=0.8,
     standing="superseded",
     degree=4,
-    x=-0.25,
-    y=0.75,
 )
-PLACED_EDGE = c.PlacedEdge(start=0, end=1, relation=c.Relation.SUPERSEDES, weight=0.6)
+PICTURE_EDGE = c.PictureEdge(start=0, end=1, relation=c.Relation.SUPERSEDES, weight=0.6)
 NODE_CHANGE = c.NodeChange(id=NODE_ID, kind="decision", title="Sessions last a day", change="changed")
 VERSION_CHANGE = c.VersionChange(
     version=41,
@@ -818,10 +817,12 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.BriefQuery(
         agent="engineer", compact=True, at=42, max_chars=4_000, per_section=12, include_contradictions=False
     ),
-    c.LayoutQuery(at=42, anchor=NODE_ID, limit=200, forgotten=True),
-    PLACED_NODE,
-    PLACED_EDGE,
-    c.Layout(version=42, nodes=(PLACED_NODE, PLACED_NODE), edges=(PLACED_EDGE,), total=800, total_edges=900),
+    c.PictureQuery(at=42, anchor=NODE_ID, limit=200, forgotten=True),
+    PICTURE_NODE,
+    PICTURE_EDGE,
+    c.Picture(
+        version=42, nodes=(PICTURE_NODE, PICTURE_NODE), edges=(PICTURE_EDGE,), total=800, total_edges=900
+    ),
     c.VersionsQuery(before=42, limit=20),
     NODE_CHANGE,
     VERSION_CHANGE,

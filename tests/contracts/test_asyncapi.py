@@ -12,7 +12,7 @@ import pytest
 
 from shared import subjects
 from shared.asyncapi.channels import PARAMETERS, RECORDS, channels
-from shared.asyncapi.patterns import overlap, pattern_of
+from shared.asyncapi.document import overlap, pattern_of
 from shared.bus.identity import rights_of
 from shared.contracts import ENVELOPES
 from tests.contracts.examples import AGENTS, ASYNCAPI, asyncapi_digest, asyncapi_document

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from shared import subjects
+from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.bus.entry import seal
 from shared.contracts import Email, TaskStatus
 from tests.bus.test_archive import archive, handled, record_goal, run_task, seal_all, task

@@ -9,7 +9,8 @@ import pytest
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm import Message, Thought, ToolCall, ask_for
 from tests.flow.test_brain_servers import KEY, READ, TALK, brain_at, collect
-from tests.support.model_server import Answer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import serve_model
 
 COMPLETION = {"id": "1", "object": "chat.completion", "created": 1, "model": "small"}
 COUNTED = {"prompt_tokens": 11, "completion_tokens": 7, "input_tokens": 11, "output_tokens": 7}
@@ -192,13 +193,13 @@ async def test_half_a_character_in_arguments_goes_out_as_something_else(kind):
     ids=["endless", "bomb", "headers"],
 )
 async def test_no_answer_takes_more_memory_than_it_may(kind, monkeypatch, answer, reason):
-    monkeypatch.setattr("shared.llm.response_limit.LONGEST", 1_000)
+    monkeypatch.setattr("shared.llm.clients.LONGEST", 1_000)
     with pytest.raises(ModelUnavailable, match=reason):
         await thought_of(kind, answer)
 
 
 async def test_a_stream_without_end_has_one(kind, monkeypatch):
-    monkeypatch.setattr("shared.llm.response_limit.LONGEST", 2_000)
+    monkeypatch.setattr("shared.llm.clients.LONGEST", 2_000)
     endless = pytest.raises(ModelUnavailable, match="it has more than 2,000 bytes")
     with serve_model(Answer(text="x" * 10_000)) as server, endless:
         await collect(brain_at(server, kind).stream(TALK))

@@ -18,12 +18,21 @@ from shared.llm import LanguageModel, Message, Thought, Tool, ToolCall, Usage, a
 from shared.llm.anthropic import AnthropicProvider
 from shared.llm.config import configured_model
 from shared.llm.openai import OpenAIProvider
+from shared.llm.protocol import Price
 from shared.llm.remote import RemoteModel, RetryPolicy
+from shared.llm.responses import ResponsesProvider
+from shared.reasoning.conversation import Conversation
 from shared.settings import Settings
-from tests.support.model_server import Answer, ModelServer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, serve_model
+from tests.support.prompt_caches import list_blocks
 
 KEY = "sk-0123456789secret"
-WIRES = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}
+WIRES = {
+    "openai": OpenAIProvider,
+    "openai-responses": ResponsesProvider,
+    "anthropic": AnthropicProvider,
+}
 QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 TALK = [Message(role="system", text="You are Engineer."), Message(role="user", text="Hello")]
 READ = Tool(
@@ -38,7 +47,7 @@ class Plan(msgspec.Struct):
     steps: list[str]
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=list(WIRES))
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -77,6 +86,78 @@ async def test_an_answer_comes_with_its_tokens_and_cost(kind):
     assert thought.usage == Usage(input_tokens=11, output_tokens=7, cost=(33 + 105) / 1e6, calls=1)
 
 
+async def test_what_a_cache_held_is_counted_at_its_own_price(kind):
+    price = Price(input=3, output=15, cached=0.3, written=3.75)
+    with serve_model(Answer(text="Yes.", input_tokens=1000, cached_tokens=900)) as server:
+        choice = configured_model(config(kind, server))
+        assert choice
+        brain = RemoteModel(choice, WIRES[kind](msgspec.structs.replace(choice, price=price)), QUICK)
+        usage = (await brain.complete(TALK)).usage
+        *_, streamed = await collect(brain.stream(TALK))
+    assert (usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (1000, 900, 7)
+    assert usage.cost == pytest.approx((100 * 3 + 900 * 0.3 + 7 * 15) / 1e6)
+    assert isinstance(streamed, Thought)
+    # Chat completions count a stream only if they are asked to, which they are.
+    assert (streamed.usage.input_tokens, streamed.usage.cached_tokens) == (1000, 900)
+
+
+async def test_what_was_written_to_the_cache_costs_more():
+    with serve_model(Answer(text="Yes.", input_tokens=1000, written_tokens=400)) as server:
+        choice = configured_model(config("anthropic", server))
+        assert choice
+        dear = msgspec.structs.replace(choice, price=Price(input=3, output=15, written=3.75))
+        usage = (await RemoteModel(choice, AnthropicProvider(dear), QUICK).complete(TALK)).usage
+    assert (usage.input_tokens, usage.written_tokens) == (1000, 400)
+    assert usage.cost == pytest.approx((600 * 3 + 400 * 3.75 + 7 * 15) / 1e6)
+
+
+@pytest.mark.parametrize("kind", ["openai-responses", "anthropic"])
+async def test_reasoning_goes_back_as_it_came_and_to_its_own_model_alone(kind):
+    call = Answer(calls=[("read_file", {"path": "a"})], reasoning="gAAAA=")
+    with serve_model(call, "Done.") as server:
+        brain = brain_at(server, kind)
+        thought = await brain.complete(TALK, tools=[READ])
+        talk = Conversation("Hello")
+        (asked,) = talk.add_thought(thought)
+        talk.add_result(asked, "one")
+        await brain.complete([TALK[0], *talk.messages], tools=[READ])
+        assert "gAAAA=" in str(server.requests[1].body)
+        other = configured_model(config(kind, server, model="other"))
+        assert other
+        await RemoteModel(other, WIRES[kind](other), QUICK).complete(talk.messages, tools=[READ])
+        assert "gAAAA=" not in str(server.requests[2].body)
+        assert brain.name == thought.by == talk.messages[1].kept_for
+
+
+async def test_at_most_four_places_of_a_request_are_marked_to_be_cached():
+    talk = list(TALK)
+    for number in range(6):
+        talk += [Message(role="assistant", text=f"a{number}"), Message(role="user", text=f"b{number}")]
+    with serve_model("Yes.") as server:
+        await brain_at(server, "anthropic").complete(talk, tools=[READ])
+    body = server.requests[0].body
+    marked = [text for text, mark in list_blocks(body) if mark]
+    assert len(marked) == 4
+    assert "read_file" in marked[0]
+    assert "b5" in marked[-1]
+
+
+async def test_effort_temperature_and_length_are_sent_as_the_format_names_them(kind):
+    with serve_model("Yes.") as server:
+        choice = configured_model(config(kind, server))
+        assert choice
+        set_up = msgspec.structs.replace(choice, effort="low", temperature=0.5, answer=3000)
+        await RemoteModel(set_up, WIRES[kind](set_up), QUICK).complete(TALK)
+    body = server.requests[0].body
+    assert body["temperature"] == 0.5
+    if kind == "openai":
+        assert body["reasoning_effort"] == "low"
+    elif kind == "openai-responses":
+        assert body["reasoning"] == {"effort": "low"}
+    else:
+        assert (body["output_config"], body["max_tokens"]) == ({"effort": "low"}, 3000)
+
+
 async def test_a_server_that_does_not_count_is_estimated(kind):
     with serve_model(Answer(text="a" * 400, counted=False)) as server:
         usage = (await brain_at(server, kind).complete(TALK)).usage
@@ -91,9 +172,11 @@ async def test_the_system_prompt_and_the_key_go_where_the_format_has_them(kind):
         await brain_at(server, kind).complete(TALK, max_tokens=99)
     sent = server.requests[0]
     assert KEY in (sent.headers.get("authorization", "") + sent.headers.get("x-api-key", ""))
-    assert sent.body["max_tokens"] == 99
-    if kind == "anthropic":
-        assert sent.body["system"] == "You are Engineer."
+    assert sent.body["max_output_tokens" if kind == "openai-responses" else "max_tokens"] == 99
+    if kind == "openai-responses":
+        assert sent.body["instructions"] == "You are Engineer."
+    elif kind == "anthropic":
+        assert [block["text"] for block in sent.body["system"]] == ["You are Engineer."]
         assert [message["role"] for message in sent.body["messages"]] == ["user"]
     else:
         assert sent.body["messages"][0] == {"role": "system", "content": "You are Engineer."}
@@ -132,11 +215,12 @@ async def test_a_structured_answer_is_asked_for_natively(kind):
         plan, usage = await ask_for(brain_at(server, kind), TALK, Plan)
     assert (plan.steps, usage.calls) == (["look"], 1)
     body = server.requests[0].body
-    native = (
-        body["response_format"]["json_schema"]["schema"]
-        if kind == "openai"
-        else body["tools"][0]["input_schema"]
-    )
+    if kind == "openai":
+        native = body["response_format"]["json_schema"]["schema"]
+    elif kind == "openai-responses":
+        native = body["text"]["format"]["schema"]
+    else:
+        native = body["tools"][0]["input_schema"]
     assert native["required"] == ["steps"]
 
 
@@ -144,17 +228,17 @@ async def test_a_wrong_structure_is_asked_for_again(kind):
     with serve_model('{"steps": "look"}', '{"steps": ["look"]}') as server:
         plan, usage = await ask_for(brain_at(server, kind), TALK, Plan)
     assert (plan.steps, usage.calls) == (["look"], 2)
-    assert "Expected `array`, got `str`" in str(server.requests[1].body["messages"][-1])
+    assert "Expected `array`, got `str`" in str(server.requests[1].body)
 
 
 async def test_an_answer_that_reached_its_length_says_so(kind):
-    stop = {"openai": "length", "anthropic": "max_tokens"}[kind]
+    stop = "max_tokens" if kind == "anthropic" else "length"
     with serve_model(Answer(text="Half a", stop=stop)) as server:
         assert (await brain_at(server, kind).complete(TALK)).stop == "length"
 
 
 async def test_a_stream_comes_in_pieces_and_ends_with_the_whole(kind):
-    with serve_model(Answer(text=TEXT, stall=0.02)) as server:
+    with serve_model(Answer(text=TEXT, stall=0.1)) as server:
         began, times = time.monotonic(), []
         pieces = []
         async for piece in brain_at(server, kind).stream(TALK):
@@ -209,7 +293,7 @@ async def test_a_model_that_takes_no_forced_tool_is_asked_by_the_prompt():
         by=refuse("tool_choice", "tool_choice forces tool use, which is not supported")
     ) as server:
         assert (await ask_for(brain_at(server, "anthropic"), TALK, Plan))[0].steps == ["look"]
-    assert '"required": ["steps"]' in server.requests[-1].body["system"]
+    assert '"required": ["steps"]' in server.requests[-1].body["system"][-1]["text"]
 
 
 @pytest.mark.parametrize(

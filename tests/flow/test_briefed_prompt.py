@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,9 @@ from services.cli.command import cli
 from shared.bus.records import submission_entry
 from shared.contracts import Node, Source, Task, TaskStatus, generate_task_id
 from shared.memory import Memory
-from tests.support.model_server import Answer, ModelServer, serve_model
+from shared.reasoning.recall import MemoryRecall
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, serve_model
 from tests.support.office import Office
 
 pytestmark = pytest.mark.timeout(120)
@@ -32,7 +35,7 @@ async def office(tmp_path: Path, model: ModelServer) -> AsyncIterator[Office]:
     brain = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": model.url, "MAILROOM_BRAIN_KEY": "key"}
     office = Office(tmp_path, MAILROOM_BRAIN_CONTEXT="20000", **brain)
     try:
-        await office.open(["memory", "engineer"])
+        await office.open(["memory", "engineer", "gateway"])
         yield office
     finally:
         await office.close()
@@ -99,3 +102,29 @@ async def test_a_change_reaches_a_task_that_is_under_way(office: Office, model: 
 def same_words(text: str) -> set[str]:
     """The words of a briefing's part of a prompt without its head, which names a version and a time."""
     return set(text.partition("<briefing>")[2].partition("\n## ")[2].split())
+
+
+async def test_only_what_bears_on_a_task_is_recalled_for_it(office: Office) -> None:
+    memory = Memory(office.user)
+    await memory.add(
+        Node(id="day", kind="fact", title="We deploy the storefront on Tuesdays"),
+        Node(id="jobs", kind="fact", title="Background jobs of the report worker run on Temporal"),
+        Node(
+            id="long",
+            kind="fact",
+            title="Linting of the Go services",
+            body="It is done with golangci-lint. " * 20,
+        ),
+        Node(id="agent-x", kind="agent", title="x", body="Deploys the storefront on a day of the week."),
+        insist=True,
+    )
+    recall = MemoryRecall(memory)
+    for text in ("Say hello", "Translate this letter into German", "Compute 17 * 23"):
+        assert await recall.recall(text) == ("", {})
+    known, relevance = await recall.recall("On which day do we deploy the storefront?")
+    assert known.startswith("- [day] We deploy the storefront on Tuesdays")
+    assert "agent-x" not in known
+    assert cast(float, relevance["best"]) > 0.6
+    assert "[long]" in (await recall.recall("What do we lint the Go services with?"))[0]
+    shown, _ = await recall.recall("On which day do we deploy the storefront?", known={"day"})
+    assert "[day]" not in shown

@@ -566,6 +566,7 @@ def test_every_way_of_not_reaching_the_office_is_one_sentence(office_server: Ser
 
 async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> None:
     office = fresh_office_server
+    office.start_gateway()
     variables, log = {**office.environment, "NATS_URL": office.url}, office.config.logs / "memory.log"
     daemon = start_program([sys.executable, "-m", "services.memory"], variables, log)
     try:

@@ -17,15 +17,15 @@ from tests.support.server import Server
 
 
 @pytest.fixture
-async def scout(office_server: Server, tmp_path) -> AsyncIterator[AgentProcess]:
+async def scout(office_gateway: Server, tmp_path) -> AsyncIterator[AgentProcess]:
     """Scout at work, with a brain that remembers its thread."""
     script = tmp_path / "script.yaml"
     replies = [
         {"call": {"name": "finish_task", "arguments": {"result": text}}} for text in ("Noted.", "Seven.")
     ]
     script.write_text(yaml.safe_dump([{"agent": "scout", "match": "seven", "replies": replies}]))
-    config = settings.load({**office_server.environment, "MAILROOM_BRAIN": f"scripted:{script}"})
-    bus = await Bus.connect("scout", office_server.url, config.keys / "scout.nk")
+    config = settings.load({**office_gateway.environment, "MAILROOM_BRAIN": f"scripted:{script}"})
+    bus = await Bus.connect("scout", office_gateway.url, config.keys / "scout.nk")
     office = AgentProcess(Agent(Profile(name="scout", description="Scouts."), config, bus), config)
     await office.open()
     yield office

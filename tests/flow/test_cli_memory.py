@@ -23,7 +23,7 @@ START_TIMEOUT = 60.0
 
 
 class Desk:
-    """An office with nothing but memory at work, and the command."""
+    """An office with nothing but memory and the gateway at work, and the command."""
 
     def __init__(self, office: Server) -> None:
         self.office = office
@@ -64,6 +64,7 @@ class Desk:
 @contextmanager
 def at_work(office: Server) -> Iterator[Desk]:
     office.environment["MAILROOM_LINKER_INTERVAL"] = "86400"  # nothing but what the tests do
+    office.start_gateway()
     variables, log = {**office.environment, "NATS_URL": office.url}, office.config.logs / "memory.log"
     daemon = start_program([sys.executable, "-m", "services.memory"], variables, log)
     try:

@@ -169,7 +169,7 @@ FAULTY: list[tuple[dict[str, Any], str]] = [
 
 async def test_what_is_wrong_with_a_plan_is_said_and_then_refused(tmp_path: Path) -> None:
     entries = [
-        {"agent": "conductor", "match": f"goal:\nfaulty {number}\n", "replies": [reply]}
+        {"agent": "conductor", "match": f"goal:\nfaulty {number}$", "replies": [reply]}
         for number, (reply, _) in enumerate(FAULTY)
     ]
     async with stage(tmp_path, entries) as playing:

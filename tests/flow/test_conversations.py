@@ -20,7 +20,7 @@ from shared.contracts import (
     StopAnswer,
     generate_id,
 )
-from shared.contracts.conversation import MAX_MENTIONED, MAX_TURNS
+from shared.contracts.emails import MAX_MENTIONED, MAX_TURNS
 from shared.memory import Memory
 from shared.queries.office import conversation_subject, list_conversations
 from tests.support.office import Office

@@ -14,15 +14,17 @@ import msgspec
 import pytest
 
 from services.cortex.__main__ import Cortex
+from services.cortex.overnight_worker import OvernightWorker
 from services.cortex.scripts import find_script, make_command
 from shared import subjects
 from shared.agent.base import Agent
-from shared.contracts import Said, Task, TaskPlan, TaskResult, TaskStatus
+from shared.contracts import DueKind, DueStatus, Said, Task, TaskPlan, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.changing import snapshots_of
+from shared.skills.workspace import snapshots_of
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
+from shared.timetable import KEPT, read_timetable
 from tests.support.forking import start_program
 from tests.support.team import Team, open_team
 
@@ -48,7 +50,7 @@ class Helper(Agent):
 
 @pytest.fixture
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
-    async with open_team(tmp_path, ["cortex", "helper"], MAILROOM_COMMAND_TIMEOUT="2") as team:
+    async with open_team(tmp_path, ["cortex", "helper", "nexus"], MAILROOM_COMMAND_TIMEOUT="2") as team:
         await team.join(Helper, HELPER)
         await team.join(Cortex, CORTEX)
         yield team
@@ -79,8 +81,15 @@ async def archived(team: Team, job_id: str) -> TaskResult:
     return TaskResult.from_json(path.read_bytes())
 
 
-async def gone(path: Path) -> None:
-    while path.exists():
+async def running(team: Team) -> list[str]:
+    """The ids of the jobs that are at work."""
+    found = (await read_timetable(team.user, subjects.CORTEX)).of(DueKind.JOB)
+    return [each.due_id for each in found if each.status is DueStatus.WORKING]
+
+
+async def ended(team: Team) -> None:
+    """Wait until no job waits or is at work."""
+    while any(each.status in KEPT for each in (await read_timetable(team.user, subjects.CORTEX)).items):
         await asyncio.sleep(0.02)
 
 
@@ -325,18 +334,16 @@ async def test_jobs_of_the_night_are_done_and_archived(team: Team, tmp_path: Pat
     assert "names nothing executable without a model" in results[1].error_message
     assert [result.metadata["job"]["id"] for result in results] == [f"job-{number}" for number in range(1, 5)]
     assert results[0].task_id.startswith("job-1-")
-    for result in results:
-        await gone(team.config.state_dir / "job_queue" / "claimed" / f"{result.task_id}.json")
+    await ended(team)
     status = await team.perform("cortex", "queue_status")
-    assert status.metadata["counts"] == {"tonight": 0, "claimed": 0, "archive": 4, "failed": 0}
+    assert status.metadata["counts"] == {"waiting": 0, "running": 0, "ended": 4, "refused": 0}
 
 
 async def test_the_state_of_the_queue(team: Team) -> None:
     drop(team, "later", "look", run_at="2099-01-01T00:00:00Z", priority="low")
     drop(team, "wrong", " ")
     drop(team, "now", "helper.repeat text=a seconds=1")
-    claimed = team.config.state_dir / "job_queue" / "claimed"
-    while not list(claimed.glob("now-*")):
+    while await running(team) != ["now"]:
         await asyncio.sleep(0.02)
     status = await team.perform("cortex", "queue_status")
     assert status.output.startswith("Overnight queue: 1 waiting, 1 running, 0 done, 1 refused.")
@@ -348,30 +355,58 @@ async def test_the_state_of_the_queue(team: Team) -> None:
 
 async def test_two_cortex_processes_do_each_job_once(team: Team) -> None:
     await team.join(Cortex, CORTEX)
-    for number in range(6):
+    for number in range(20):
         drop(team, f"job-{number}", f"helper.repeat text=n{number}")
-    for number in range(6):
+    for number in range(20):
         assert (await archived(team, f"job-{number}")).output.endswith(f"<n{number}>")
     request = {"seq": 1, "next_by_subj": subjects.task("cortex", "cortex", "*", "*"), "batch": 100}
     steps = [stored.subject async for stored in team.user.read(subjects.OFFICE, request)]
     handed_out = [step for step in steps if step.rpartition(".")[2] in subjects.NEW.values()]
-    assert len(handed_out) == 6
+    assert len(handed_out) == 20
 
 
-async def test_a_job_taken_but_not_handed_out_is_found_at_the_next_start(tmp_path: Path) -> None:
-    async with open_team(tmp_path, ["cortex", "helper"]) as team:
-        claimed = team.config.state_dir / "job_queue" / "claimed"
-        claimed.mkdir(parents=True)
-        (claimed / "left-0123456789ab.json").write_text('{"id": "left", "task": "helper.repeat text=a"}')
-        await team.join(Helper, HELPER)
-        cortex = await team.join(Cortex, CORTEX)
-        assert (await archived(team, "left")).output.endswith("<a>")
-        await gone(claimed / "left-0123456789ab.json")
-        # As if cortex had died between storing the result and ending the claim: the task itself has ended.
-        await team.leave(cortex)
-        (claimed / "left-0123456789ab.json").write_text('{"id": "left", "task": "helper.repeat text=a"}')
-        await team.join(Cortex, CORTEX)
-        await gone(claimed / "left-0123456789ab.json")
+async def test_a_job_whose_process_died_before_its_end_was_stored_is_found_at_the_next_start(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: object) -> None:
+        """As if the process had died when the task ended."""
+
+    with monkeypatch.context() as dying:
+        dying.setattr(OvernightWorker, "end", die)
+        drop(team, "left", "helper.repeat text=a")
+        while not await running(team):
+            await asyncio.sleep(0.02)
+        (item,) = (await read_timetable(team.user, subjects.CORTEX)).items
+        await team.result("cortex", "cortex", item.last)
+        await team.leave(team.processes[-1].agent)
+    assert await running(team) == ["left"]
+    await team.join(Cortex, CORTEX)
+    result = await archived(team, "left")
+    assert (result.output.endswith("<a>"), result.task_id) == (True, item.last)
+    await ended(team)
+
+
+async def test_a_file_that_a_process_took_and_died_before_it_deleted_it_is_deleted(team: Team) -> None:
+    queue = team.config.state_dir / "job_queue"
+    drop(team, "once", "helper.repeat text=a")
+    file = queue / "tonight" / "once.json"
+    text, written = file.read_text(), file.stat().st_mtime_ns
+    await archived(team, "once")
+    await ended(team)
+    draft = queue / "tonight" / ".once"
+    draft.write_text(text)
+    os.utime(draft, ns=(written, written))
+    draft.rename(file)
+    while file.exists():
+        await asyncio.sleep(0.02)
+    assert not list((queue / "failed").iterdir())
+    drop(team, "once", "helper.repeat text=b")
+    while not (queue / "failed" / "once.json").exists():
+        await asyncio.sleep(0.02)
+    assert "running or in the archive already" in (queue / "failed" / "once.json.reason").read_text()
+    request = {"seq": 1, "next_by_subj": subjects.task("helper", "cortex", "*", "*"), "batch": 100}
+    steps = [stored.subject async for stored in team.user.read(subjects.OFFICE, request)]
+    assert sum(step.rpartition(".")[2] in subjects.NEW.values() for step in steps) == 1
 
 
 async def test_a_job_survives_kill_9_of_cortex(tmp_path: Path) -> None:
@@ -383,7 +418,7 @@ async def test_a_job_survives_kill_9_of_cortex(tmp_path: Path) -> None:
             while not (queue / "tonight").is_dir():
                 await asyncio.sleep(0.02)
             drop(team, "job-1", "helper.repeat text=a seconds=1.5; helper.repeat text=b")
-            while not list((queue / "claimed").glob("job-1-*.json")):
+            while await running(team) != ["job-1"]:
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.5)
         finally:

@@ -7,7 +7,7 @@ import pytest
 
 from services.cortex.__main__ import Cortex
 from shared.contracts import Task, TaskStatus
-from shared.skills.changing import snapshots_of
+from shared.skills.workspace import snapshots_of
 from tests.flow.test_cortex_agent import CORTEX
 from tests.flow.test_cortex_cognition import hand_out, says, thinking
 from tests.support.team import open_team

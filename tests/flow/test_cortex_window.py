@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from services.cortex.__main__ import Cortex
-from services.cortex.job_queue import JobQueue
-from services.cortex.jobs import Job, schedule_retry
+from services.cortex.jobs import Job, JobFolder, schedule_retry
 from services.cortex.night import Machine
 from shared import subjects
 from shared.agent.base import Agent
@@ -22,7 +21,7 @@ from shared.bus.records import read_record
 from shared.contracts import DailySpending, NightState, TaskStatus, generate_id
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
-from tests.flow.test_cortex_agent import archived, drop, gone
+from tests.flow.test_cortex_agent import archived, drop, ended, running
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(60)
@@ -104,7 +103,8 @@ class NightShift:
         class Timed(Cortex):
             def __init__(self, *arguments: Any) -> None:
                 super().__init__(*arguments)
-                self._worker.night.clock, self._worker.night.machine = shift.clock, shift.machine
+                self._worker.night.clock = self._worker.keeper.clock = shift.clock
+                self._worker.night.machine = shift.machine
 
         self.cortex = await self.team.join(Timed, CORTEX)
 
@@ -112,13 +112,13 @@ class NightShift:
         return len(list((self.folder / folder).glob("*.json")))
 
     async def done(self, count: int) -> None:
-        while self.count("archive") < count or self.count("claimed"):
+        while self.count("archive") < count or await running(self.team):
             await asyncio.sleep(0.02)
 
     async def idle(self) -> None:
         """Let cortex look at the queue some times."""
         await asyncio.sleep(0.3)
-        while self.count("claimed"):
+        while await running(self.team):
             await asyncio.sleep(0.02)
 
     async def jobs(self) -> dict[str, Any]:
@@ -238,8 +238,7 @@ async def test_a_job_at_work_when_the_night_ends_goes_on_and_survives_a_kill(
     shift.clock.now = at("05:59", 24)
     drop(shift.team, "long", "writer.write tokens=1", retries=1)
     await shift.team.leave(shift.writer)  # nobody does its step yet
-    claimed = shift.folder / "claimed"
-    while not list(claimed.glob("long-*")):
+    while await running(shift.team) != ["long"]:
         await asyncio.sleep(0.02)
     shift.clock.now = at("07:00", 24)
     process = shift.team.processes.pop()
@@ -248,7 +247,7 @@ async def test_a_job_at_work_when_the_night_ends_goes_on_and_survives_a_kill(
     await shift.join()
     result = await archived(shift.team, "long")
     assert result.status is TaskStatus.COMPLETED
-    await gone(claimed / f"{result.task_id}.json")
+    await ended(shift.team)
     assert shift.count("archive") == 1
 
 
@@ -263,18 +262,18 @@ def test_a_job_that_failed_waits_for_the_night_again() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
-    queue = JobQueue(tmp_path / "job_queue")
-    queue.make_folders()
+    queue = JobFolder(tmp_path / "job_queue")
+    queue.make()
     path = queue.tonight / "theirs.json"
     path.write_text(json.dumps({"id": "theirs", "task": "x"}))
     os.chown(path, 12_345, 12_345)
-    assert queue.take(10) == []
-    assert "it belongs to another user of this machine (uid 12345)" in queue.refused.reasons()[0]
+    assert queue.scan(10) == ([], 0)
+    assert "it belongs to another user of this machine (uid 12345)" in queue.reasons()[0]
 
 
 def test_a_wrong_when_is_refused_with_the_reason(tmp_path: Path) -> None:
-    queue = JobQueue(tmp_path / "job_queue")
-    queue.make_folders()
+    queue = JobFolder(tmp_path / "job_queue")
+    queue.make()
     (queue.tonight / "j.json").write_text('{"id": "j", "task": "x", "when": "soon"}')
-    assert queue.take(10, EVENING + timedelta(days=1)) == []
-    assert "Invalid enum value 'soon'" in queue.refused.reasons()[0]
+    assert queue.scan(10) == ([], 0)
+    assert "Invalid enum value 'soon'" in queue.reasons()[0]

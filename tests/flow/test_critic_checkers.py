@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.critic import file_tools
-from services.critic.checkers import run_checkers
-from services.critic.inspection import format_inspection, inspect_repository, judge
-from services.critic.kinds import sort_files
+from services.critic.file_tools import sort_files
+from services.critic.inspection import format_inspection, inspect_repository, judge, run_checkers
 from shared.contracts import Inspection, NotChecked, ResultOutcome
 from shared.errors import ActionError
 from shared.source import MAX_CHECKED, read_tree

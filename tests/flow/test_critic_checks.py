@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from services.critic.drift import NO_RULES
+from services.critic.file_tools import Sources, sort_files
 from services.critic.findings import make_finding, rank
 from services.critic.inspection import format_gap, format_inspection, inspect_repository, judge, list_sources
-from services.critic.kinds import Sources, sort_files
 from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts import Finding, Inspection, ResultOutcome
 from shared.errors import ActionError

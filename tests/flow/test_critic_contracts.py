@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from services.critic.contract_checkers import apply_cruiser
+from services.critic.contracts import apply_cruiser
 from services.critic.inspection import inspect_repository
 from services.critic.project_tools import Prepared
 from shared.contracts import DriftRule, Preparation
-from shared.projects.environment import Environment
+from shared.projects.environments import Environment
 from tests.unit.test_source_tree import plant
 
 CONTRACTS = """
@@ -51,8 +51,6 @@ async def test_import_linter_is_run_where_the_project_is_prepared(tmp_path: Path
     async def workshop() -> AsyncIterator[Prepared]:
         environment = Environment(
             preparation=Preparation(ecosystem="python"),
-            folder=".",
-            ecosystem="python",
             env={"PATH": os.environ["PATH"]},
             path=(Path(sys.executable).parent,),
         )

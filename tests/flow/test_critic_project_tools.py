@@ -10,10 +10,18 @@ import msgspec
 import pytest
 
 from services.critic import project_tools
-from services.critic.inspection import inspect_repository, open_workshop
-from services.critic.project_tools import Prepared, read_biome, read_clippy, read_eslint, read_tsc, read_vet
+from services.critic.inspection import inspect_repository
+from services.critic.project_tools import (
+    Prepared,
+    open_workshop,
+    read_biome,
+    read_clippy,
+    read_eslint,
+    read_tsc,
+    read_vet,
+)
 from shared.contracts import Inspection, Preparation
-from shared.projects.environment import Environment
+from shared.projects.environments import Environment
 from shared.sandbox import CommandResult
 from shared.settings import Settings
 from tests.unit.test_source_tree import plant
@@ -79,9 +87,7 @@ async def inspect(repo: Path, copy: Path, program: str, preparation: Preparation
         place = plant(copy, {"node_modules/.bin/eslint": program}) / "node_modules/.bin/eslint"
         place.chmod(0o755)
         made = preparation or Preparation(ecosystem="javascript")
-        yield Prepared(
-            root=copy, environments=(Environment(preparation=made, folder=".", ecosystem="javascript"),)
-        )
+        yield Prepared(root=copy, environments=(Environment(preparation=made),))
 
     return await inspect_repository(repo, timeout=30, topics=["lint"], drift=False, workshop=workshop)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from services.critic import rerun
+from services.critic import project_tools
 from services.critic.__main__ import Critic
-from services.critic.rerun import STALE, clean_review_folders
+from services.critic.project_tools import STALE, clean_review_folders
 from services.engineer.__main__ import Engineer
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id
@@ -251,7 +251,7 @@ def test_a_folder_swapped_for_a_link_meanwhile_is_not_copied(
     plant(tmp_path / "outside", {"b/a.py": "secret", "b/b/a.py": "secret"})
     for where in ("shop", "state/workspaces/g1/a/b"):
         repo = plant(tmp_path / where, {"b/a.py": "mine"})
-        rerun.copy_tree(repo, tmp_path / "copies" / where / "1", office)
+        project_tools.copy_tree(repo, tmp_path / "copies" / where / "1", office)
         assert (tmp_path / "copies" / where / "1" / "b" / "a.py").read_text() == "mine"
 
         def swap(folder: Path) -> Tree:
@@ -261,9 +261,9 @@ def test_a_folder_swapped_for_a_link_meanwhile_is_not_copied(
             swapped.symlink_to(tmp_path / "outside")
             return tree
 
-        monkeypatch.setattr(rerun, "read_tree", swap)
+        monkeypatch.setattr(project_tools, "read_tree", swap)
         with pytest.raises(ActionError, match="link"):
-            rerun.copy_tree(repo, tmp_path / "copies" / where / "2", office)
+            project_tools.copy_tree(repo, tmp_path / "copies" / where / "2", office)
         assert not list((tmp_path / "copies" / where / "2").rglob("*.py"))
         monkeypatch.undo()
         remove_tree(tmp_path / "moved")
@@ -273,14 +273,14 @@ def test_the_office_in_a_repository_is_not_copied_with_it(tmp_path: Path) -> Non
     office = Settings(state_dir=tmp_path / "shop" / "state", key_dir=tmp_path / "shop" / "own")
     files = ("a.py", "state/nats.conf", "state/workspaces/g1/a.py", "state/outputs/g1/b/a.py", "own/scout.nk")
     repo = plant(tmp_path / "shop", dict.fromkeys(files, "x"))
-    rerun.copy_tree(repo, tmp_path / "copy", office)
+    project_tools.copy_tree(repo, tmp_path / "copy", office)
     assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == [tmp_path / "copy" / "a.py"]
     for number, folder in enumerate(("workspaces/g1", "outputs/g1/b")):
-        rerun.copy_tree(office.state_dir / folder, tmp_path / str(number), office)
+        project_tools.copy_tree(office.state_dir / folder, tmp_path / str(number), office)
         assert (tmp_path / str(number) / "a.py").exists()
     for folder in (office.state_dir, office.keys, office.workspaces):
         with pytest.raises(ActionError, match="the office's own"):
-            rerun.copy_tree(folder, tmp_path / "none", office)
+            project_tools.copy_tree(folder, tmp_path / "none", office)
 
 
 def test_what_a_crash_left_is_removed_a_day_later(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shared import subjects
 from shared.contracts import AccessChanged, ApprovalAnswer, DeliveryReply, DueKind, ReplyOutcome
-from shared.queries.timetable import read_timetable
+from shared.timetable import read_timetable
 from tests.flow.test_delivery import Channels, ask_permission, open_gateway
 from tests.support.replying import code_in, pressed, put, reply_to, wrote
 from tests.support.waiting import eventually

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.engineer.console_results import parse_cargo
-from services.engineer.events import parse_go, read_go_results
 from services.engineer.report import format_headline, outcome_of
+from services.engineer.results import parse_go, read_go_results
 from shared.contracts import ResultOutcome, TestRun
 from tests.support.python import make_environment
 from tests.support.testing import make_runner

@@ -13,7 +13,7 @@ from services.engineer.git import read_history, read_only_git
 from services.engineer.report import format_history
 from services.engineer.working_copy import list_files
 from shared.errors import ActionError
-from shared.skills.repository import find_repository
+from shared.skills.git import find_repository
 
 
 def git(repo: Path, *arguments: str) -> str:

@@ -23,7 +23,7 @@ from shared.contracts import (
     Timetable,
 )
 from shared.operations import letters
-from shared.queries.timetable import due_record
+from shared.timetable import contents_record, due_record
 from tests.support.server import ROOT, Server, mailroom_command
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
@@ -89,7 +89,7 @@ async def fill(server: Server) -> None:
     ]
     contents = Timetable(sender="nexus", ids=tuple(each.due_id for each in reminders))
     kept = [(due_record(each.due_id), each.to_json()) for each in reminders]
-    await publish(server, "nexus", [*kept, (subjects.CONTENTS, contents.to_json())])
+    await publish(server, "nexus", [*kept, (contents_record(), contents.to_json())])
     mails = [
         Email(sender="critic", recipient="user", subject=f"Subject {n}", body=f"Is it {find(n)}so?")
         for n in range(2 * MANY)

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
+from shared.bus.commit import BURST, RATE
 from shared.bus.records import submission_entry
-from shared.bus.throttle import BURST, RATE
 from shared.contracts import Task, TaskChanged, TaskPriority, TaskResult, TaskStatus
 from shared.operations.goals import control_agent
 from shared.operations.submission import make_body, publish

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from services.frontier.__main__ import Frontier
-from services.frontier.reported_items import ReportedItems
+from services.frontier.selection import ReportedItems
 from services.memory.__main__ import MemoryService
 from shared import subjects
 from shared.bus.records import submission_entry

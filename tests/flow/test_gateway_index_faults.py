@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from shared import subjects
+from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.queries.records import last_sequence
 from tests.bench.machine import rss_mb
 from tests.support.block_files import cut_blocks

@@ -18,12 +18,12 @@ import pytest_asyncio
 
 from services.gateway.metrics.reading import MAX_AGENTS, OTHER, limited
 from shared import subjects
+from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from shared.bus.entry import seal
 from shared.bus.records import step_entry, submission_entry
 from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus, generate_iso_timestamp
-from shared.contracts.spans import Span, SpanKind
+from shared.contracts.task import Span, SpanKind
 from shared.errors import BusError
 from shared.trace import HEADER, trace_id
 from tests.support.gateway import RunningGateway

@@ -15,11 +15,8 @@ import pytest_asyncio
 
 from services.gateway.api import TABLE
 from shared import subjects
-from shared.access.links import create_link
-from shared.access.people import read_owner_name
-from shared.access.scopes import Scope
-from shared.access.sessions import Sessions
-from shared.access.tokens import Tokens
+from shared.access.credentials import Sessions, Tokens, create_link
+from shared.access.scopes import Scope, read_owner_name
 from shared.contracts import AccessAct, AccessChanged
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
-from shared.agent.control import RESTART_STATUS
+from shared.agent.process import RESTART_STATUS
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 

@@ -11,8 +11,7 @@ import pytest
 from shared.errors import ActionError
 from shared.jailer.supervisor import seal_program
 from shared.sandbox import check_jail, command, run_command
-from shared.sandbox.jail import find_bubblewrap
-from shared.sandbox.visible_files import is_closed
+from shared.sandbox.jail import find_bubblewrap, is_closed
 from tests.flow.jailing import python, run_office, shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from shared.sandbox import Limits, check_jail, run_command
-from shared.sandbox.snapshot import Snapshots
+from shared.sandbox.snapshots import Snapshots
 from tests.support.policy_commands import HELD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")

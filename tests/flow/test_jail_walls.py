@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from shared.jailer import mounts
-from shared.sandbox.self_test import PROBE
+from shared.sandbox.execution import PROBE
 from tests.flow.jailing import python, run_office, shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")

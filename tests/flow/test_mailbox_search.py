@@ -8,17 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.commands.chat.answering import ask_nexus
-from services.gateway.mailbox import MailboxSearch
+from services.gateway.delivery.service import MailboxSearch
 from shared import settings, subjects
-from shared.access.people import read_owner_name
+from shared.access.scopes import read_owner_name
 from shared.bus.entry import seal
 from shared.contracts import Email, Question, Response
-from shared.delivery.config import Mail
+from shared.delivery.channels import DeliveryError, Mail
 from shared.delivery.mailbox import FoundMails, MailboxQuery, search_mailbox
-from shared.delivery.message import DeliveryError
 from shared.delivery.smtp import MailOutlet
 from shared.errors import ActionError, BusUnavailable
+from tests.support.asking import ask_nexus
 from tests.support.imap import PASSWORD, ImapServer, run_imap_server
 from tests.support.office import Office
 from tests.support.waiting import eventually

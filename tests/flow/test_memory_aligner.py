@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.retrieval.reading_models import MAX_TOKENS, Aligner, _KeptVectors
+from services.memory.retrieval.deep_search import MAX_TOKENS, Aligner, _KeptVectors
 from shared.errors import StartError
 from tests.support.once import find_models
 

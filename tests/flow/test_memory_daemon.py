@@ -50,7 +50,7 @@ async def store(memory: MemoryEngine, *writes: MemoryWrite) -> BatchResult:
     start = memory.version + 1
     signed = [msgspec.structs.replace(write, sender=write.sender or "user") for write in writes]
     entries = [
-        LoggedWrite(version=start + place, stored_at=time.time(), write=write)
+        LoggedWrite(seq=start + place, stored_at=time.time(), write=write)
         for place, write in enumerate(signed)
     ]
     return await memory.write(entries)

@@ -58,7 +58,7 @@ async def open_memory(folder: Path, models: Path, texts: Sequence[str]) -> Async
             )
             for place, text in enumerate(texts)
         )
-        entry = LoggedWrite(version=1, stored_at=1.8e9, write=MemoryWrite(nodes=nodes, insist=True))
+        entry = LoggedWrite(seq=1, stored_at=1.8e9, write=MemoryWrite(nodes=nodes, insist=True))
         assert [answer.error for answer in (await memory.write([entry])).answers] == [""]
         yield memory
     finally:

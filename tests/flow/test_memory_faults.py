@@ -195,6 +195,19 @@ async def test_killed_with_all_its_writes_in_the_log_alone_it_is_the_same(memory
             await memory.add(Node(id="again", title="Lighthouse 3 burns oil of kind 21"))
 
 
+async def test_what_was_answered_is_not_judged_again_after_a_kill(memory_office: Office) -> None:
+    """Both are in one batch then, in which the gate would find that the second says what the first says."""
+    office = memory_office
+    async with client(office) as memory:
+        await memory.add(Node(id="first", title="The lamp of the lighthouse burns paraffin"))
+        await memory.retire("first")
+        await memory.add(Node(id="second", title="The lamp of the lighthouse burns paraffin"))
+        office.kill("memory")
+        office.start("memory")
+        await office.ready("memory")
+        assert set(await every_node(memory)) >= {"second"}
+
+
 @pytest.mark.parametrize("flushed", [False, True])
 async def test_a_log_that_lost_its_end_goes_on_above_all_that_was_announced(
     memory_office: Office, flushed: bool

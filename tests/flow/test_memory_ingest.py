@@ -14,10 +14,9 @@ from docx import Document
 
 from services.memory.ingest import client as client_module
 from services.memory.ingest import folder as folder_module
-from services.memory.ingest.drafting import OPEN_LINKS
+from services.memory.ingest.drafting import OPEN_LINKS, find_others
 from services.memory.ingest.file_import import Progress
 from services.memory.ingest.folder import IngestFolder
-from services.memory.ingest.identity import find_others
 from shared import settings
 from shared.contracts import ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable

@@ -23,7 +23,7 @@ async def test_a_change_of_model_embeds_all_anew(tmp_path: Path) -> None:
         own = type(own)(state_dir=own.state_dir, model_dir=models)
         memory = await MemoryEngine.open(own)
         write = MemoryWrite(sender="scout", nodes=NOTES, insist=True)
-        await memory.write([LoggedWrite(version=1, stored_at=time.time(), write=write)])
+        await memory.write([LoggedWrite(seq=1, stored_at=time.time(), write=write)])
         before = await memory.search(MemoryQuery(text="the weather in town 7"))
         await memory.close()
 

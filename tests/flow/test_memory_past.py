@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.contracts import Edge, HistoryQuery, LayoutQuery, Node, Relation, VersionsQuery
+from shared.contracts import Edge, HistoryQuery, Node, PictureQuery, Relation, VersionsQuery
 from shared.errors import MailroomError
 from shared.memory import Memory
 from tests.support.office import Office
@@ -104,25 +104,23 @@ async def test_a_picture_of_the_present_and_of_the_past(office: Office) -> None:
     written = await user.add(
         *nodes, edges=[Edge(from_id="n00", to_id=each.id) for each in nodes[1:]], insist=True
     )
-    layout = await user.layout()
-    assert [placed.id for placed in layout.nodes] == [each.id for each in nodes]
-    assert len(layout.edges) == 19
-    assert layout.nodes[0].degree == 19
-    assert layout.nodes[0].agent == "user"
-    assert await user.layout() == layout
+    picture = await user.picture()
+    assert [drawn.id for drawn in picture.nodes] == [each.id for each in nodes]
+    assert len(picture.edges) == 19
+    assert picture.nodes[0].degree == 19
+    assert picture.nodes[0].agent == "user"
+    assert await user.picture() == picture
     await user.add(Node(id="later", title="A lighthouse stands at the pier"), insist=True)
-    now = await user.layout()
-    past = await user.layout(LayoutQuery(at=written.version))
+    now = await user.picture()
+    past = await user.picture(PictureQuery(at=written.version))
     assert len(now.nodes) == 21
-    assert [(placed.x, placed.y) for placed in past.nodes] == [
-        (placed.x, placed.y) for placed in layout.nodes
-    ]
-    near = await user.layout(LayoutQuery(anchor="n03", limit=2))
-    assert {placed.id for placed in near.nodes} == {"n00", "n03"}
+    assert past.nodes == picture.nodes
+    near = await user.picture(PictureQuery(anchor="n03", limit=2))
+    assert {drawn.id for drawn in near.nodes} == {"n00", "n03"}
     with pytest.raises(MailroomError, match="no graph version"):
-        await user.layout(LayoutQuery(at=10_000))
+        await user.picture(PictureQuery(at=10_000))
     with pytest.raises(MailroomError, match="not in memory"):
-        await user.layout(LayoutQuery(anchor="nobody"))
+        await user.picture(PictureQuery(anchor="nobody"))
 
 
 async def test_memory_answers_while_a_large_picture_is_made(office: Office) -> None:
@@ -134,7 +132,7 @@ async def test_memory_answers_while_a_large_picture_is_made(office: Office) -> N
     ]
     for first in range(0, 2_000, 500):
         await user.add(*nodes[first : first + 500], insist=True)
-    drawing = asyncio.create_task(user.layout(LayoutQuery(limit=2_000)))
+    drawing = asyncio.create_task(user.picture(PictureQuery(limit=2_000)))
     asked, longest = 0, 0.0
     while not drawing.done():
         begun = asyncio.get_running_loop().time()

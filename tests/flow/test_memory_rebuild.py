@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from services.memory.embedding import KnownVectors
-from services.memory.storage.disk import DRAFT, settle
+from services.memory.storage.commit_table import DRAFT, settle
 from services.memory.writes.write_log import WriteLog
 from shared import subjects
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node

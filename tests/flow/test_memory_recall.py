@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.gateway.metrics.learning import compute_recall
-from services.memory.retrieval import planted
-from services.memory.retrieval.planted import RecallService
+from services.gateway.metrics.computing import compute_recall
+from services.memory import maintenance
+from services.memory.maintenance import RecallService
 from shared import settings
 from shared.contracts import MemoryWrite, Node
 from shared.memory import Memory, RecallMeasured
@@ -45,7 +45,7 @@ def chatter(first: int, many: int) -> list[str]:
 async def test_planted_facts_are_found_among_what_memory_holds(
     memory: DirectMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planted, "FRESH", 0.0)
+    monkeypatch.setattr(maintenance, "FRESH", 0.0)
     service = RecallService(memory.engine)
     await write(memory, chatter(0, 19))
     assert await service.measure() == [], "among so few everything is found"
@@ -72,7 +72,7 @@ async def test_the_days_are_kept_and_give_the_trend(memory: DirectMemory) -> Non
     await write(memory, chatter(0, 30))
     earlier = [RecallMeasured(day=f"2026-01-0{day}", good=10, total=20, nodes=30) for day in range(1, 5)]
     stale = RecallMeasured(day=TODAY, good=1, total=20, nodes=30)
-    await memory.engine.write_note(planted.COURSE, msgspec.json.encode([*earlier, stale]).decode())
+    await memory.engine.write_note(maintenance.COURSE, msgspec.json.encode([*earlier, stale]).decode())
 
     course = await RecallService(memory.engine).measure()
     assert course[:-1] == earlier

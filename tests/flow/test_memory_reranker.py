@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.retrieval.reading_models import Reranker
+from services.memory.retrieval.deep_search import Reranker
 from shared.errors import StartError
 from tests.support.once import find_models
 

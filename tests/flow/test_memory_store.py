@@ -190,7 +190,7 @@ def test_texts_stored_without_a_vector_are_missing_until_they_get_it(
 
 def _change_at(memory: StoredMemory, version: int, name: str = "b"):  # type: ignore[no-untyped-def]
     write = MemoryWrite(nodes=(Node(id=name, title=name.upper()),))
-    entry = LoggedWrite(version=version, stored_at=0.0, write=write)
+    entry = LoggedWrite(seq=version, stored_at=0.0, write=write)
     return fold([entry], memory.known(), DIMENSIONS)[0]
 
 

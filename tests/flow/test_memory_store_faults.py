@@ -17,7 +17,7 @@ import pytest
 from services.memory.briefing.composing import compose
 from services.memory.retrieval.view import View
 from services.memory.storage import store as store_module
-from services.memory.storage.disk import Disk
+from services.memory.storage.commit_table import Disk
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
 from shared.contracts.base import amended
 from shared.errors import ActionError

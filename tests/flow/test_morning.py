@@ -14,7 +14,6 @@ import pytest
 from services.frontier.__main__ import Frontier
 from services.memory.__main__ import MemoryService
 from services.nexus.__main__ import Nexus
-from services.nexus.timetable.items import to_timestamp
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -36,6 +35,7 @@ from shared.contracts import (
 )
 from shared.memory import Memory
 from shared.tasks.profiles import Profile, load_profile
+from shared.timetable import to_timestamp
 from tests.flow.discovery_pages import ENTRY, FEED
 from tests.support.briefing import CORTEX, NightWorker, write_calendar
 from tests.support.http import Site

@@ -15,8 +15,8 @@ from services.nexus.__main__ import Nexus
 from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import DueKind, Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
-from shared.queries.timetable import read_timetable
 from shared.tasks.profiles import load_profile
+from shared.timetable import read_timetable
 from tests.support.classifying import open_endpoint
 from tests.support.team import Team, open_team
 

@@ -12,15 +12,13 @@ import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.timetable.items import to_timestamp
-from services.nexus.timetable.keeping import set_timer
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, Due, DueKind, DueStatus, TimerDue
 from shared.errors import ConfigError
-from shared.queries.timetable import read_timetable
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile, load_profile
+from shared.timetable import read_timetable, set_timer, to_timestamp
 from tests.support.briefing import (
     CORTEX,
     FRONTIER,

@@ -36,7 +36,7 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.memory import Memory, WriteRefused
-from shared.queries.timetable import read_timetable
+from shared.timetable import read_timetable
 from tests.support.office import Office
 from tests.support.waiting import eventually
 

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.timetable import keeping
-from services.nexus.timetable.items import LIMITS, to_timestamp
-from services.nexus.timetable.keeping import set_timer
-from shared import subjects
+from shared import subjects, timetable
 from shared.contracts import (
     Due,
     DueKind,
@@ -24,8 +21,8 @@ from shared.contracts import (
     TimerDue,
     Timetable,
 )
-from shared.queries.timetable import due_record, read_timetable
 from shared.tasks.profiles import load_profile
+from shared.timetable import LIMITS, contents_record, due_record, read_timetable, set_timer, to_timestamp
 from tests.support.classifying import serve_classifiers
 from tests.support.later import keep_items
 from tests.support.team import Team, open_team
@@ -194,7 +191,7 @@ async def test_a_timer_that_goes_off_twice_or_for_an_earlier_setting_tells_once(
 async def test_one_further_ahead_than_the_broker_keeps_timers_is_set_again_on_the_way(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "MAX_TIMER", timedelta(seconds=0.5))
+    monkeypatch.setattr(timetable, "MAX_TIMER", timedelta(seconds=0.5))
     await join(team)
     await team.perform("nexus", "set_reminder", text="tea in 3 seconds")
     await asyncio.sleep(1.5)
@@ -354,7 +351,7 @@ async def test_a_record_that_is_damaged_is_named_and_the_others_go_on(team: Team
     assert added.status is TaskStatus.COMPLETED
     assert list((await read_timetable(team.user)).damaged) == ["rbread"]
     assert await reminded(team, "bread") == []
-    await bus.store(subjects.CONTENTS, b"{")
+    await bus.store(contents_record(), b"{")
     listed = await team.perform("nexus", "list_reminders")
     assert {each["text"] for each in listed.metadata["reminders"]} == {"tea", "milk", "jam"}
     await team.perform("nexus", "finish_reminder", reminder="milk")
@@ -366,7 +363,7 @@ async def test_a_damaged_record_of_a_briefing_is_written_anew_at_the_start(team:
     await write_record(team, reminder("tea", datetime.now(UTC) + timedelta(seconds=1)))
     bus = await team.connect("nexus")
     contents = Timetable(sender="nexus", ids=("rtea", "morning"))
-    await bus.store(subjects.CONTENTS, contents.to_json())
+    await bus.store(contents_record(), contents.to_json())
     await bus.store(due_record("morning"), b"{")
     await join(team)
     await stands(team, "tea", DueStatus.FIRED)

@@ -15,12 +15,11 @@ import pytest
 
 from services.cli import api
 from shared import subjects
-from shared.access.address import find_address
-from shared.access.command_token import read_command_token
+from shared.access.credentials import find_address, read_command_token
 from shared.bus.pulls import PULL_EXPIRES
 from shared.bus.records import submission_entry
 from shared.contracts import DueKind, DueStatus, Task
-from shared.queries.timetable import read_timetable
+from shared.timetable import read_timetable
 from tests.support.office import Office
 from tests.support.server import run_mailroom
 from tests.support.waiting import eventually

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.timetable.keeping import TimetableKeeper
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -28,8 +27,8 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.records import OfficeState
-from shared.queries.timetable import due_record, read_timetable
 from shared.tasks.profiles import Profile
+from shared.timetable import TimetableKeeper, due_record, read_timetable
 from tests.support.classifying import serve_classifiers
 from tests.support.team import Team, open_team
 

@@ -11,7 +11,7 @@ import yaml
 from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, TaskStatus
-from shared.views.activity import Activity, Row, RowKind
+from shared.views.timeline import Activity, Row, RowKind
 from tests.support.office import Office
 from tests.support.waiting import eventually
 

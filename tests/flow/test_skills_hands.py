@@ -11,7 +11,7 @@ import pytest
 
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
-from shared.sandbox.snapshot import Snapshots
+from shared.sandbox.snapshots import Snapshots
 from tests.flow.hands import Hand, Journal
 
 

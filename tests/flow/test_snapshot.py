@@ -16,7 +16,7 @@ import pytest
 
 from shared.errors import ActionError
 from shared.sandbox import remove_tree
-from shared.sandbox.snapshot import Snapshots
+from shared.sandbox.snapshots import Snapshots
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from shared.errors import ActionError
-from shared.sandbox.snapshot import Snapshots
+from shared.sandbox.snapshots import Snapshots
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 snapshots = Snapshots(Path(sys.argv[1]), Path(sys.argv[2]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
@@ -356,7 +356,7 @@ WORK = """
 import os, sys
 from pathlib import Path
 from shared.sandbox import remove_tree
-from shared.sandbox.snapshot import Snapshots
+from shared.sandbox.snapshots import Snapshots
 root, store = Path(sys.argv[1]), Path(sys.argv[2])
 snapshots = Snapshots(root, store)
 print("ready", flush=True)

@@ -12,8 +12,7 @@ from services.conductor.specialist_factory import SpecialistFactory
 from shared import settings
 from shared.contracts import Presence
 from shared.errors import ActionError
-from shared.llm import LanguageModel, Message, ask_for
-from shared.llm.factory import OfflineModel
+from shared.llm import LanguageModel, Message, OfflineModel, ask_for
 from shared.llm.scripted import ScriptedModel
 from shared.settings import Settings
 from shared.tasks.profiles import Supervision, read_specialists, write_profile, write_supervision

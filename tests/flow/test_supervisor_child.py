@@ -14,7 +14,7 @@ from services.cli.supervisor.child import ALERT_AFTER, Backoff, Child, Program
 from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, read_last_error
 from services.cli.supervisor.watchdog import Watchdog
-from shared.agent.control import RESTART_STATUS
+from shared.agent.process import RESTART_STATUS
 from shared.bus.connecting import read_supervisor
 from shared.errors import StartError
 from tests.support.waiting import eventually

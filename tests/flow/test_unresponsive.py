@@ -19,9 +19,8 @@ import pytest
 
 from services.cli.installed_agents import load_agents
 from shared import settings
-from shared.access.address import find_address
+from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from tests.support.server import environment, mailroom_command, run_mailroom
 from tests.support.up import UpCommand, processes_of
 from tests.support.waiting import wait_for

@@ -13,7 +13,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskStatus
-from shared.delivery.message import LONGEST
+from shared.delivery.channels import LONGEST
 from tests.flow.test_approvals import answered, ask, run
 from tests.flow.test_delivery import Channels, open_gateway
 from tests.support.replying import code_in, pressed, put, reply_to

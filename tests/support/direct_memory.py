@@ -44,7 +44,7 @@ class DirectMemory:
                 batch, self._line = self._line, []
                 first = self.engine.version + 1
                 entries = [
-                    LoggedWrite(version=first + place, stored_at=time.time(), write=each)
+                    LoggedWrite(seq=first + place, stored_at=time.time(), write=each)
                     for place, (each, _) in enumerate(batch)
                 ]
                 written = await self.engine.write(entries)

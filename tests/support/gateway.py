@@ -7,10 +7,8 @@ from pathlib import Path
 import httpx2
 
 from shared import subjects
-from shared.access.address import find_address
-from shared.access.links import create_link
+from shared.access.credentials import Tokens, create_link, find_address
 from shared.access.scopes import Scope
-from shared.access.tokens import Tokens
 from tests.support.office import Office
 
 

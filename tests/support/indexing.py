@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from services.gateway.api import tasks
 from services.gateway.index.facts import facts_of
 from services.gateway.index.rows import Indexed, Position, goal_record, make_row
 from services.gateway.index.store import Store
 from services.gateway.metrics import targets
-from services.gateway.pages import timeline
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.wire import restored
+from shared.bus.client import restored
 from shared.trail.archives import scan_log
 from shared.views.metrics import Metrics
 from shared.views.timeline import GoalTimeline, TaskTimeline
@@ -26,7 +26,7 @@ async def read_metrics(bus: Bus) -> Metrics:
 async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
     """The timeline of a goal or task."""
     with _indexed(await _read_log(bus)) as store:
-        return await timeline.read_timeline(bus, store, name)
+        return await tasks.read_timeline(bus, store, name)
 
 
 def compute_metrics(messages: Iterable[Stored], since: str = "2000") -> Metrics:

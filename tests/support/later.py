@@ -1,11 +1,10 @@
 """Items of the timetable as a nexus left them behind: their records, and no timer."""
 
-from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import Due, Timetable, generate_id
 from shared.contracts.base import amended
-from shared.queries.timetable import due_record
+from shared.timetable import contents_record, due_record
 
 BATCH = 900
 
@@ -19,4 +18,4 @@ async def keep_items(bus: Bus, *items: Due) -> None:
     for begin in range(0, len(sealed), BATCH):
         await bus.commit(sealed[begin : begin + BATCH])
     contents = Timetable(sender=bus.name, ids=tuple(each.due_id for each in items))
-    await bus.commit([seal(subjects.CONTENTS, contents, expect=0)])
+    await bus.commit([seal(contents_record(), contents, expect=0)])

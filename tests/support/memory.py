@@ -13,7 +13,7 @@ import numpy as np
 from services.memory.linking.linker import CycleResult, link_cycle
 from services.memory.retrieval.view import View
 from services.memory.storage import tables
-from services.memory.storage.disk import Disk
+from services.memory.storage.commit_table import Disk
 from services.memory.storage.store import Store
 from services.memory.storage.tables import EDGES, NODES, Tables, Vectors
 from services.memory.writes.change import Change, EdgeTuple, KnownState, LoggedWrite, embedded_text
@@ -159,7 +159,7 @@ class World:
         """Apply a write as one commit; raises ValueError with its error."""
         graph = self.view.graph
         known = KnownState(node=self.view.node, edge=graph.edge, edges_of=graph.edges_of)
-        entry = LoggedWrite(version=self.view.version + 1, stored_at=at, write=write)
+        entry = LoggedWrite(seq=self.view.version + 1, stored_at=at, write=write)
         change, (error,) = fold([entry], known, self._dimensions)
         if error:
             raise ValueError(error)
@@ -326,7 +326,7 @@ class StoredMemory:
         start = self.store.version + 1
         entries = [
             LoggedWrite(
-                version=version,
+                seq=version,
                 stored_at=STORED_AT + version,
                 write=msgspec.structs.replace(write, sender=write.sender or "user"),
             )

@@ -1,4 +1,4 @@
-"""The wire formats of models' servers: chat completions and Anthropic's messages."""
+"""The wire formats of models' servers: chat completions, OpenAI's responses and Anthropic's messages."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     ``calls``: pairs of a tool and its arguments (an object, or text as it stands). ``body``: sent instead of
     an answer of the format. ``hang``: seconds before anything is sent. ``reset``: the connection is reset
     instead. ``cut``: the body ends after so many bytes, or in a stream after so many events, as the
-    connection does. ``stall``: seconds between two events. ``counted``: whether it tells the usage.
+    connection does. ``stall``: seconds between two events. ``counted``: whether it tells the usage;
+    ``input_tokens`` holds those of the cache. ``reasoning``: encrypted thoughts that come along, as the
+    responses and messages formats have them.
     """
 
     text: str = ""
@@ -29,6 +31,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     counted: bool = True
     input_tokens: int = 11
     output_tokens: int = 7
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    reasoning: str = ""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +107,12 @@ class Completions:
 
     def _usage(self, answer: Answer) -> dict[str, Any]:
         tokens = (answer.input_tokens, answer.output_tokens)
-        counts = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+        counts = {
+            "prompt_tokens": tokens[0],
+            "completion_tokens": tokens[1],
+            "total_tokens": sum(tokens),
+            "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+        }
         return {"usage": counts} if answer.counted else {}
 
     def _stop(self, answer: Answer) -> str:
@@ -138,6 +148,8 @@ class Messages:
 
     def whole(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:
         content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
+        if answer.reasoning:
+            content.insert(0, {"type": "redacted_thinking", "data": answer.reasoning})
         calls = list(answer.calls)
         forced = asked.get("tool_choice", {})
         if forced.get("type") == "tool" and not calls:
@@ -182,8 +194,104 @@ class Messages:
             "model": asked["model"],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"input_tokens": tokens[0], "output_tokens": tokens[1]},
+            "usage": {
+                "input_tokens": tokens[0] - answer.cached_tokens - answer.written_tokens,
+                "cache_read_input_tokens": answer.cached_tokens,
+                "cache_creation_input_tokens": answer.written_tokens,
+                "output_tokens": tokens[1],
+            }
+            if answer.counted
+            else {"input_tokens": 0, "output_tokens": 0},
         }
 
 
-FORMATS: dict[str, Any] = {"/v1/chat/completions": Completions(), "/v1/messages": Messages()}
+class Responses:
+    """OpenAI's responses."""
+
+    def error(self, message: str) -> dict[str, Any]:
+        return Completions().error(message)
+
+    def refuse(self, request: Request) -> str:
+        waiting: list[str] = []
+        if request.body.get("store", True):
+            return "this server keeps nothing: store must be false"
+        for item in request.body["input"]:
+            kind = item.get("type", "message")
+            if kind == "function_call":
+                waiting.append(item["call_id"])
+            elif kind == "function_call_output":
+                if item["call_id"] not in waiting:
+                    return f"No tool call found for function call output with call_id {item['call_id']}."
+                waiting.remove(item["call_id"])
+            elif kind == "reasoning":
+                if "encrypted_content" not in item:
+                    return "Item 'rs_1' of type 'reasoning' was not found: it was not stored."
+            elif waiting:
+                return f"No tool output found for function call {waiting[0]}."
+            elif not isinstance(item["content"], str):
+                return "content must be a text"
+        return f"No tool output found for function call {waiting[0]}." if waiting else ""
+
+    def whole(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:
+        output: list[dict[str, Any]] = []
+        if answer.reasoning:
+            output.append(
+                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": answer.reasoning}
+            )
+        if answer.text:
+            text = {"type": "output_text", "text": answer.text, "annotations": []}
+            output.append(
+                {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
+            )
+        output += [
+            {
+                "type": "function_call",
+                "id": f"fc_{number}",
+                "call_id": f"call_{number}",
+                "name": name,
+                "arguments": _arguments(given),
+            }
+            for number, (name, given) in enumerate(answer.calls)
+        ]
+        cut = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(answer.stop)
+        usage = {
+            "input_tokens": answer.input_tokens,
+            "output_tokens": answer.output_tokens,
+            "total_tokens": answer.input_tokens + answer.output_tokens,
+            "input_tokens_details": {"cached_tokens": answer.cached_tokens},
+            "output_tokens_details": {"reasoning_tokens": 2 if answer.reasoning else 0},
+        }
+        return {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 1,
+            "model": asked["model"],
+            "status": "incomplete" if cut else "completed",
+            "incomplete_details": {"reason": cut} if cut else None,
+            "error": None,
+            "output": output,
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": usage if answer.counted else None,
+        }
+
+    def events(self, asked: dict[str, Any], answer: Answer) -> Iterator[str]:
+        whole = self.whole(asked, answer)
+        begun = whole | {"status": "in_progress", "output": [], "usage": None}
+        yield self._event("response.created", response=begun)
+        for piece in _pieces(answer.text):
+            yield self._event(
+                "response.output_text.delta", delta=piece, item_id="m", output_index=0, content_index=0
+            )
+        yield self._event(f"response.{whole['status']}", response=whole)
+
+    def _event(self, kind: str, **data: Any) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': 0, **data})}\n\n"
+
+
+FORMATS: dict[str, Any] = {
+    "/v1/chat/completions": Completions(),
+    "/v1/responses": Responses(),
+    "/v1/messages": Messages(),
+}

@@ -16,7 +16,7 @@ from nats.aio.client import Client
 from services.cli.installed_agents import load_agents
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
-from shared.access.address import find_address
+from shared.access.credentials import find_address
 from shared.bus import Bus
 from shared.bus.client import BusClient
 from shared.errors import StartError
@@ -126,6 +126,13 @@ class Server:
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.02)
 
+    def kill_gateway(self) -> None:
+        """Kill the gateway, if it runs."""
+        if self._gateway is not None:
+            self._gateway.kill()
+            self._gateway.wait()
+            self._gateway = None
+
     def _gateway_listens(self) -> bool:
         try:
             return bool(find_address(self.config))
@@ -173,9 +180,7 @@ class Server:
 
     def end(self) -> None:
         """Kill what was started: stopping takes half a second, and nothing reads the store."""
-        if self._gateway is not None:
-            self._gateway.kill()
-            self._gateway.wait()
+        self.kill_gateway()
         if self._nats is not None:
             self.kill()
 

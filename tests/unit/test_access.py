@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from shared import settings
-from shared.access import file, links, secrets, sessions, tokens
-from shared.access.address import find_address, public_address, write_address
-from shared.access.links import Links, create_link
-from shared.access.people import People, read_owner_name
-from shared.access.scopes import Scope, list_scopes, parse_scope
-from shared.access.sessions import IDLE_LIFETIME, SESSION_LIFETIME, Sessions
-from shared.access.tokens import Tokens
+from shared.access import credentials
+from shared.access.credentials import (
+    IDLE_LIFETIME,
+    SESSION_LIFETIME,
+    Links,
+    Sessions,
+    Tokens,
+    create_link,
+    find_address,
+    public_address,
+    write_address,
+)
+from shared.access.scopes import People, Scope, list_scopes, parse_scope, read_owner_name
 from shared.errors import ConfigError, MailroomError, StartError
 from shared.settings import Settings
 
@@ -38,11 +44,10 @@ def write_users(config: Settings, text: str) -> None:
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch):
     """Moves the clock of all stores forward."""
-    real = secrets.now
+    real = credentials.now
 
     def move(span: timedelta) -> None:
-        for module in (links, sessions, tokens):
-            monkeypatch.setattr(module, "now", lambda: real() + span)
+        monkeypatch.setattr(credentials, "now", lambda: real() + span)
 
     return move
 
@@ -195,7 +200,7 @@ class TestTokens:
         def fail(*_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(file, "write_atomically", fail)
+        monkeypatch.setattr(credentials, "write_atomically", fail)
         later(timedelta(hours=2))
         assert Tokens(config).find(token)
         assert Sessions(config).find(session)
@@ -205,7 +210,7 @@ class TestTokens:
     def test_a_stopped_process_that_has_the_lock_is_not_waited_for(
         self, config: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(file, "LOCK_TIMEOUT", 0.05)
+        monkeypatch.setattr(credentials, "LOCK_TIMEOUT", 0.05)
         token = Tokens(config).add("ci", Scope.READ)
         with (config.gateway / "tokens.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -254,7 +259,7 @@ class TestSessions:
         assert Sessions(config).find(other)
 
     def test_there_are_only_so_many(self, config: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
+        monkeypatch.setattr(credentials, "MAX_SESSIONS", 2)
         secrets_made = [Sessions(config).create("ada") for _ in range(3)]
         assert [bool(Sessions(config).find(secret)) for secret in secrets_made] == [False, True, True]
 

@@ -12,6 +12,7 @@ from shared.errors import ConfigError, ModelError, NoModel
 from shared.llm import Message, make_model, make_small_model
 from shared.llm.clients import require_sdk
 from shared.llm.config import configured_model, configured_small_model
+from shared.llm.prices import find_price
 from shared.llm.protocol import Price, read_price
 from shared.settings import Settings
 
@@ -164,7 +165,7 @@ def test_neither_sdk_is_imported_for_making_a_brain():
 @pytest.mark.parametrize(("text", "price"), [("", (0, 0)), ("3/15", (3, 15)), (" 0.15 / 0.6 ", (0.15, 0.6))])
 def test_prices_are_dollars_for_a_million_tokens(text, price):
     assert read_price(text) == Price(input=price[0], output=price[1])
-    usage = read_price(text).usage(1_000_000, 500_000)
+    usage = read_price(text).count([], "", input_tokens=1_000_000, output_tokens=500_000)
     assert usage.cost == pytest.approx(price[0] + price[1] / 2)
 
 
@@ -175,3 +176,24 @@ def test_tokens_a_server_does_not_count_are_estimated_and_that_is_said():
     estimated = Price().count(messages, "b" * 8)
     assert (estimated.input_tokens, estimated.output_tokens, estimated.estimated) == (10, 2, True)
     assert counted.plus(estimated).estimated
+
+
+def test_the_table_of_prices_knows_what_a_provider_takes_at_its_own_server():
+    known = {"brain": "anthropic:claude-sonnet-4-6", "brain_key": KEY}
+    model = configured_model(config(**known, day_cost="5"))
+    assert model
+    assert model.price == Price(input=3, output=15, cached=0.3, written=3.75)
+    assert configured_model(config(**known, brain_price="1/2")).price == Price(input=1, output=2)
+    elsewhere = configured_model(config(**known, brain_url="http://127.0.0.1:1"))
+    assert elsewhere
+    assert elsewhere.price == Price()
+    with pytest.raises(ConfigError, match="anthropic:of-tomorrow has no price"):
+        configured_model(config(brain="anthropic:of-tomorrow", brain_key=KEY, day_cost="5"))
+
+
+def test_the_longest_pattern_of_the_table_counts():
+    home = "https://api.openai.com/v1"
+    assert find_price(home, "gpt-5-1") == Price(input=1.25, output=10, cached=0.125)
+    assert find_price(home, "gpt-5-1-codex-mini") == Price(input=0.25, output=2, cached=0.025)
+    assert find_price("https://openrouter.ai/api/v1", "gpt-5-1") is None
+    assert find_price("http://api.openai.com.example.org/v1", "gpt-5-1") is None

@@ -32,11 +32,11 @@ def roles(messages: list[Message]) -> list[str]:
     return [message.role for message in messages]
 
 
-def test_system_messages_become_one_prompt():
+def test_system_messages_are_split_off():
     prompt, others = split_system(
         [Message(role="system", text="A"), user("x"), Message(role="system", text="B")]
     )
-    assert (prompt, others) == ("A\n\nB", [user("x")])
+    assert (prompt, others) == (["A", "B"], [user("x")])
 
 
 def test_neighbours_of_one_role_become_one_and_empty_ones_go():

@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from services.nexus.briefings.lines import Line, Section, Source, line, merge_sections, read_section
-from services.nexus.briefings.page import WIDTH, format_section, make_head
-from services.nexus.briefings.ranking import NewSentence, WhatIsNew, rank_items, tell_new
+from services.nexus.briefings.page import (
+    WIDTH,
+    NewSentence,
+    WhatIsNew,
+    format_section,
+    make_head,
+    rank_items,
+    tell_new,
+)
 from services.nexus.briefings.sections import find_deadlines, stated_date
 from services.nexus.briefings.told import Told, read_told
 from shared.contracts import Node

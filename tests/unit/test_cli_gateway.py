@@ -10,12 +10,8 @@ from click.testing import CliRunner, Result
 from services.cli.commands.token import token
 from services.cli.commands.web import web
 from shared import settings
-from shared.access.address import write_address
-from shared.access.links import Links
-from shared.access.people import read_owner_name
-from shared.access.scopes import Scope
-from shared.access.sessions import Sessions
-from shared.access.tokens import Tokens
+from shared.access.credentials import Links, Sessions, Tokens, write_address
+from shared.access.scopes import Scope, read_owner_name
 from shared.queries.checks import check_access
 from shared.settings import Settings
 

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from services.cli.commands.memory.exports import dump_edge, dump_node
-from services.cli.commands.memory.imports import BATCH_BYTES, BATCH_RECORDS, _batches, parse_record
+from services.cli.commands.memory.transfer import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    _batches,
+    dump_record,
+    parse_record,
+)
 from shared.contracts import Edge, Node
 from shared.contracts.base import amended
 from tests.contracts.strategies import instances
@@ -18,7 +23,7 @@ VERSIONS = {"created_version": 0, "version": 0, "retired_version": 0}
 @given(instances(Node))
 @hypothesis_settings(max_examples=20, deadline=None, derandomize=True, database=None)
 def test_any_node_comes_back(node):
-    record = parse_record(1, dump_node(node))
+    record = parse_record(1, dump_record(node))
     assert record.node == amended(node, **VERSIONS)
     assert record.retired == bool(node.retired_version)
     assert record.edge is None
@@ -27,7 +32,7 @@ def test_any_node_comes_back(node):
 @given(instances(Edge))
 @hypothesis_settings(max_examples=20, deadline=None, derandomize=True, database=None)
 def test_any_edge_comes_back(edge):
-    line = dump_edge(edge)
+    line = dump_record(edge)
     assert line.count(b"\n") == 1
     assert parse_record(1, line).edge == amended(edge, **VERSIONS)
 

@@ -7,7 +7,7 @@ import pytest
 
 from shared.contracts import Connection
 from shared.sandbox import CommandResult
-from shared.skills.changing import explain_failure
+from shared.skills.workspace import explain_failure
 
 REFUSED = Connection(
     host="a.example",

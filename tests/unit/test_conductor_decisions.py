@@ -12,6 +12,7 @@ from services.conductor.model_decisions import (
     find_answer_fault,
     find_plan_fault,
     missing_specialists,
+    plan_rules,
     quote_results,
     tasks_of,
 )
@@ -74,9 +75,10 @@ def plan(*tasks: Step, **fields: object) -> ModelPlan:
 
 
 def test_people_and_the_conductor_are_not_offered() -> None:
-    (asked,) = ask_for_plan(goal(), PAGES, 0)
-    assert "- writer: not at work" in asked.text
-    assert "- conductor:" not in asked.text
+    rules = plan_rules(PAGES, 0, 100_000)
+    assert "- writer: not at work" in rules
+    assert "- conductor:" not in rules
+    assert "No specialists can be made" in rules
 
 
 # --- drafts --------------------------------------------------------------------------------------
@@ -149,12 +151,12 @@ def test_long_results_are_cut_and_say_so() -> None:
 def test_the_question_for_another_plan_says_what_went_wrong() -> None:
     failed = task("b", TaskStatus.FAILED, summary="The bridge is out")
     asked = goal(task("a"), failed, verdict={"approved": False, "reasons": ["half of it is missing"]})
-    (message,) = ask_for_repair(asked, PAGES, 0, {"a": {"status": "completed", "output": "seven"}})
+    (message,) = ask_for_repair(asked, {"a": {"status": "completed", "output": "seven"}})
     for part in ("- b (scout): failed, The bridge is out", "half of it is missing", "seven", "Find it"):
         assert part in message.text
-    (first,) = ask_for_plan(goal(context={"repo": "/a"}), PAGES, 2)
+    (first,) = ask_for_plan(goal(context={"repo": "/a"}))
     assert '{"repo":"/a"}' in first.text
-    assert "up to 2 specialists" in first.text
+    assert "up to 2 specialists" in plan_rules(PAGES, 2, 100_000)
 
 
 def test_an_answer_has_to_rest_on_what_was_done() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from services.conductor.planner import find_reservation, names_later_time, variants
 from services.conductor.playbook import (
     Parameter,
     Playbook,
@@ -19,7 +20,6 @@ from services.conductor.playbook import (
     read_period,
     tasks_of,
 )
-from services.conductor.requests import find_reservation, names_later_time, variants
 from shared.contracts import Goal
 from shared.errors import ActionError, ConfigError
 

@@ -7,16 +7,14 @@ import pytest
 
 from services.nexus.conversation import pending
 from services.nexus.conversation import resolve as resolving
-from services.nexus.conversation.asking import format_question, read_asked
 from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_mentioned
-from services.nexus.conversation.pending import NOTHING
+from services.nexus.conversation.pending import NOTHING, Resolved, format_question, read_asked
 from services.nexus.conversation.resolve import NOT_ASKED
-from services.nexus.conversation.resolved import Resolved
 from services.nexus.conversation.store import answer, begin, history_of
 from services.nexus.routing.request import Request
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
-from shared.contracts.conversation import CUT, MAX_TURNS
+from shared.contracts.emails import CUT, MAX_TURNS
 from shared.language.utterance import read_utterance
 
 NOW = datetime(2026, 3, 18, 13, 5, tzinfo=UTC)

@@ -5,7 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.cortex.findings import (
+from services.cortex.modes import Mode, find_mode, parse_mode
+from services.cortex.perception import perceive
+from services.cortex.plan_parser import request_of, step_of
+from services.cortex.planner import ModelPlan, ModelStep, PlanScope, find_plan_fault
+from services.cortex.run_state import (
     EvaluationResult,
     Finding,
     JudgedCriterion,
@@ -17,10 +21,6 @@ from services.cortex.findings import (
     is_changing,
     quote,
 )
-from services.cortex.modes import Mode, find_mode, parse_mode
-from services.cortex.perception import perceive
-from services.cortex.plan_parser import request_of, step_of
-from services.cortex.planner import ModelPlan, ModelStep, PlanScope, find_plan_fault
 from shared.contracts import CognitiveContext, Task, TaskPriority
 from shared.errors import ActionError
 from shared.plans import AgentPage, StepOutput

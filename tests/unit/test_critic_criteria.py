@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.critic.model_review import JudgedCriterion, Judgement, checker, combine, criteria_of
+from services.critic.review import JudgedCriterion, Judgement, checker, combine, criteria_of
 from shared.contracts import Verdict
 
 RESULTS: dict[str, Any] = {

@@ -280,13 +280,13 @@ def test_the_same_results_get_the_same_verdict(repo: Path) -> None:
 def test_running_again_outweighs_what_was_looked_up(repo: Path) -> None:
     good = review({"a": done(), "b": done()}, repo)
     assert add_reruns(good, Rerun()) == good
-    unrun = add_reruns(good, Rerun(unrun=(("a", "no runner"),)))
+    unrun = add_reruns(good, Rerun(unrun=[("a", "no runner")]))
     assert (unrun.approved, unrun.decision) == (False, "not_checked")
     assert unrun.reasons == ("a: not run: no runner",)
     assert unrun.checked.unjudged == unrun.reasons
-    held = add_reruns(good, Rerun(confirmed=(("a", "3 passed"),)))
+    held = add_reruns(good, Rerun(confirmed=[("a", "3 passed")]))
     assert (held.decision, held.reasons) == ("approved", ("a: 3 passed",))
-    refuted = add_reruns(good, Rerun(faults=(("b", "it fails"),), unrun=(("a", "no runner"),)))
+    refuted = add_reruns(good, Rerun(faults=[("b", "it fails")], unrun=[("a", "no runner")]))
     assert (refuted.approved, refuted.decision, refuted.redo) == (False, "sent_back", ("b",))
     open_ = leave_open(good, "its own")
     assert (open_.approved, open_.decision, open_.checked.unjudged) == (False, "not_checked", ("its own",))

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from services.critic import vulnerability_scan
-from services.critic.kinds import sort_files
-from services.critic.vulnerabilities import _finding, look_up, read_locked
+from services.critic.file_tools import sort_files
+from services.critic.scans import _finding, look_up
+from shared.projects.reading import ProjectFiles
+from shared.projects.reading.locks import read_locked
 from shared.source import read_tree
 from tests.unit.test_source_tree import plant
 
@@ -42,9 +44,10 @@ LOCKS = {
 
 
 def test_every_kind_of_lock_file_is_read(tmp_path: Path) -> None:
+    tree = read_tree(plant(tmp_path, LOCKS))
     found = {
         (each.ecosystem, each.name, each.version, f"{each.file}:{each.line}")
-        for each in read_locked(read_tree(plant(tmp_path, LOCKS)))
+        for each in read_locked(ProjectFiles(tree.root), tree.files)
     }
     assert found == {
         ("PyPI", "requests", "2.19.0", "requirements.txt:2"),
@@ -165,7 +168,8 @@ def test_an_index_that_keeps_no_vulnerabilities_is_no_answer(
 
 
 def test_a_finding_names_the_package_its_place_and_the_cure(tmp_path: Path) -> None:
-    package = read_locked(read_tree(plant(tmp_path, {"requirements.txt": "jinja2==2.10\n"})))
+    files = ProjectFiles(plant(tmp_path, {"requirements.txt": "jinja2==2.10\n"}))
+    package = read_locked(files, ["requirements.txt"])
     found = _finding(package, json.dumps([0, "CVE-2019-1", "CRITICAL", "Escape", ["2.10.1"]]).encode())
     assert (found.rule, found.severity, found.source) == ("CVE-2019-1", "high", "requirements.txt:1")
     assert found.message == "jinja2 2.10: Escape; fixed in 2.10.1"

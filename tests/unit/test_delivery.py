@@ -23,12 +23,9 @@ from services.gateway.delivery.sender import (
 )
 from shared import settings
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
-from shared.delivery.config import Deliver, Mail, Telegram, parse_span, read_deliver
-from shared.delivery.http import refusal
-from shared.delivery.message import Message
-from shared.delivery.outlets import describe
+from shared.delivery.channels import Deliver, Mail, Message, Telegram, describe, parse_span, read_deliver
+from shared.delivery.http import parse_update, refusal
 from shared.delivery.smtp import compose, parse_reply, strip_quoted
-from shared.delivery.telegram import parse_update
 from shared.errors import ConfigError
 
 NIGHT = parse_span("22:00-07:00")

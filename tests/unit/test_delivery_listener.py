@@ -6,8 +6,7 @@ from typing import Any
 
 from services.cli.supervisor.programs import free_port
 from services.gateway.delivery import replies
-from shared.delivery.config import Mail
-from shared.delivery.message import Reply
+from shared.delivery.channels import Mail, Reply
 from tests.support.channels import SECRET, ImapStub
 
 

@@ -10,7 +10,7 @@ import pytest
 from services.memory.classifier import open_classifier
 from services.nexus.routing.decider import decide_by_scores, is_vague
 from services.nexus.routing.decision import Decision, fits
-from services.nexus.routing.features import normalise, read_features
+from services.nexus.routing.following import normalise, read_features
 from services.nexus.routing.unmistakable import decide_by_rule, find_language, qualify, read_languages
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute

@@ -6,17 +6,17 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.collecting import collect
-from services.engineer.events import (
+from services.engineer.invocation import Invocation
+from services.engineer.report import format_tests, outcome_of
+from services.engineer.results import (
     count_events,
     format_go,
     list_running,
+    needs_network,
     parse_go,
     read_events,
     read_go_results,
 )
-from services.engineer.invocation import Invocation
-from services.engineer.report import format_tests, outcome_of
-from services.engineer.results import needs_network
 from services.engineer.testing import add_suites
 from shared.contracts import NotChecked, ResultOutcome, TestFailure, TestSuite
 from shared.projects.reading.test_commands import TestCommand

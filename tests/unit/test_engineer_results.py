@@ -11,9 +11,7 @@ from services.engineer.console_results import (
     parse_cargo,
     parse_ctest,
     parse_go,
-    parse_gradle,
     parse_jest,
-    parse_maven,
     parse_mocha,
     parse_plain,
     parse_pytest,
@@ -445,34 +443,6 @@ Errors while running CTest
     results = parse_ctest(text, ROOT)
     assert counts(results) == (2, 1, 0, 0)
     assert failures(results) == [("parser", "Failed", "parser")]
-
-
-def test_maven():
-    text = """\
-[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.05 s <<< FAILURE! -- in AppTest
-[ERROR] Failures:
-[ERROR]   AppTest.adds:15 expected: <1> but was: <2>
-[ERROR] Tests run: 3, Failures: 1, Errors: 1, Skipped: 1
-[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0
-"""
-    results = parse_maven(text, ROOT)
-    assert counts(results) == (2, 1, 1, 1)
-    assert failures(results) == [("AppTest.adds", "expected: <1> but was: <2>", "AppTest.java:15")]
-
-
-def test_gradle():
-    text = """\
-AppTest > adds() FAILED
-    org.opentest4j.AssertionFailedError at AppTest.java:12
-
-4 tests completed, 1 failed, 1 skipped
-"""
-    results = parse_gradle(text, ROOT)
-    assert counts(results) == (2, 1, 1, 0)
-    assert failures(results)[0][:2] == (
-        "AppTest.adds()",
-        "org.opentest4j.AssertionFailedError at AppTest.java:12",
-    )
 
 
 def test_the_output_of_an_unknown_runner_is_read_by_who_can():

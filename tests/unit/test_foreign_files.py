@@ -6,20 +6,21 @@ from pathlib import Path
 import pytest
 
 from services.critic.contracts import list_settings
-from services.critic.document import declared_packages
 from services.critic.drift import check_drift
-from services.critic.vulnerabilities import read_locked
 from services.engineer.testing import name_unreadable
 from services.scout.repository import read_repository
 from shared.errors import ActionError
 from shared.gate.registries import registry_reach
-from shared.projects.fetched import _has_crates
 from shared.projects.javascript import replaces_modules
+from shared.projects.preparation import _has_crates
 from shared.projects.reading import ProjectFiles, project_files, read_project
 from shared.projects.reading.ci import read_ci_needs
 from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.locks import read_locked
+from shared.projects.reading.manifests import declared_packages
 from shared.projects.reading.project_files import list_registries
-from shared.projects.reading.python_manifest import is_requirement, list_plugins, needs_pytest, read_python
+from shared.projects.reading.python_manifest import is_requirement, read_python
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.source import parse_ini, parse_json, parse_module, parse_toml, parse_yaml, read_tree
 
 NAMES = """\
@@ -126,10 +127,10 @@ def read_all(root: Path) -> None:
         assert "test" in str(error)
     assert read_repository(root).files
     tree = read_tree(root)
-    read_locked(tree)
+    read_locked(project.files, tree.files)
     check_drift(tree)
-    declared_packages(tree)
-    list_settings(tree)
+    declared_packages(project.files)
+    list_settings(project.files)
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)

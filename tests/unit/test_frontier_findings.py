@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.frontier.brief import Claim, Synthesis, check_citations, find_unsourced
 from services.frontier.relevance import (
     choose_interests,
     merge_interests,
@@ -14,9 +15,8 @@ from services.frontier.relevance import (
     score_of,
     shorten_topic,
 )
-from services.frontier.reported_items import item_key
+from services.frontier.selection import item_key
 from services.frontier.sources import AnswerCache, join_problems
-from services.frontier.synthesis import Claim, Synthesis, check_citations, find_unsourced
 from shared.contracts import Node
 
 PAPER = {"title": "Attention", "arxiv_id": "1706.03762v7"}

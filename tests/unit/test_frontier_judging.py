@@ -4,10 +4,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.frontier.full_text import cut_text, pdf_address
+from services.frontier.brief import describe_support, independent_groups, judge_confidence
 from services.frontier.selection import Judged, apply_feedback
-from services.frontier.sources import group_stories, tell_plainly
-from services.frontier.synthesis import describe_support, independent_groups, judge_confidence
+from services.frontier.sources import cut_text, group_stories, pdf_address, tell_plainly
 from shared.text.prose import is_supported
 
 NOW = datetime(2026, 11, 23, 8, tzinfo=UTC)

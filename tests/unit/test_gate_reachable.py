@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from shared.gate import Session
+from shared.gate.addresses import Refused, matches, parse_authority, require_granted, resolve
 from shared.gate.proxy import Proxy
-from shared.gate.reachable import Refused, matches, parse_authority, require_granted, resolve
 
 
 @pytest.mark.parametrize(

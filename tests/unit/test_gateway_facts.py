@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.gateway.index.facts import MAX_COUNT, facts_of
-from services.gateway.index.rows import Indexed, Position, make_row, spending_record
+from services.gateway.index.rows import Indexed, Position, make_row
 from services.gateway.index.store import Store
 from services.gateway.metrics.reading import read_log
 from services.gateway.metrics.targets import read_figures
@@ -34,7 +34,7 @@ class Log:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         stored = Stored(subjects.OFFICE, subject, self.seq, data, {}, "2026-11-23T11:00:00.123456789Z")
         row = make_row(stored, Position(self.seq, 0))
-        self.store.add([Indexed(row=row, spent=spending_record(stored), facts=facts_of(stored))])
+        self.store.add([Indexed(row=row, facts=facts_of(stored))])
 
     def task(self, task_id: str = "t1", *, step: str = "new", **body: Any) -> None:
         task = Task(task_id=task_id, text="Look", assignee="scout", requester="user", created_at=AT)

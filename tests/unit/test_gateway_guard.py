@@ -13,15 +13,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from services.gateway.security import exchange, limits
+from services.gateway.security.authentication import Sites
 from services.gateway.security.exchange import format_page_policy, hash_source
 from services.gateway.security.guard import Guard, secure
 from services.gateway.security.limits import Rate, RateLimit, Refused, Streams, read_body
-from services.gateway.security.sites import Sites
 from shared import settings
-from shared.access.people import read_owner_name
-from shared.access.scopes import Scope
-from shared.access.sessions import Sessions
-from shared.access.tokens import Tokens
+from shared.access.credentials import Sessions, Tokens
+from shared.access.scopes import Scope, read_owner_name
 from shared.errors import ConfigError
 from shared.settings import Settings
 from tests.support.waiting import eventually

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 
 from services.gateway.hooks import fill
 from shared import settings
-from shared.access.hooks import HookFile
+from shared.access.scopes import HookFile
 from shared.delivery.http import (
     DELIVERY,
     SIGNATURE,

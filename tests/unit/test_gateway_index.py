@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.gateway.index.index import PAGE, LogIndex
+from services.gateway.index.index import PAGE, RECENT, LogIndex
 from services.gateway.index.reader import find_messages
-from services.gateway.index.recent import RECENT
-from services.gateway.index.rows import Indexed, MessageRow, Position, goal_record, make_row, words_of
+from services.gateway.index.rows import Indexed, Position, goal_record, make_row, words_of
 from services.gateway.index.store import Filter, Store
 from services.gateway.problems import Failure
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Email, Goal, OfficeState, StateChanged, TaskStatus
+from shared.views.timeline import MessageRow
 
 NOW = "2026-01-02T03:04:05.000000+00:00"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.gateway.api import TABLE
-from services.gateway.openapi import REFERENCE, describe
+from services.gateway.routing import REFERENCE, describe
 
 METHODS = ("get", "post", "put", "delete")
 

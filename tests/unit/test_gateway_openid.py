@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from joserfc.jwk import OctKey, RSAKey
 
-from services.gateway.security import openid
-from services.gateway.security.openid import OpenId
+from services.gateway import login
+from services.gateway.login import OpenId
 from shared import settings
 from shared.errors import ConfigError, MailroomError
 from tests.support.openid_provider import CLIENT, SECRET, OpenIdProvider
@@ -141,13 +141,13 @@ async def test_a_refusal_of_the_provider_is_told(client: OpenId) -> None:
 
 async def test_what_was_begun_long_ago_is_refused(client: OpenId, monkeypatch: pytest.MonkeyPatch) -> None:
     query, browser = await visit(client)
-    monkeypatch.setattr(openid, "PENDING_LIFETIME", -1.0)
+    monkeypatch.setattr(login, "PENDING_LIFETIME", -1.0)
     with pytest.raises(MailroomError, match="too long ago"):
         await client.finish(query, browser)
 
 
 async def test_beginnings_do_not_pile_up(client: OpenId, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openid, "MAX_PENDING", 3)
+    monkeypatch.setattr(login, "MAX_PENDING", 3)
     for _ in range(10):
         await client.begin(BACK)
     assert len(client._pending) == 3

@@ -8,8 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from services.gateway.api.memory import diff_lines
-from services.gateway.timetable.items import list_items
-from services.gateway.timetable.night_queue import read_night_queue
+from services.gateway.night_queue import list_items, read_night_queue
 from shared.contracts import Due, DueKind, DueStatus, Goal, NightState
 from shared.settings import Settings
 from shared.views.listed import NightJob, NightQueue
@@ -19,7 +18,7 @@ ZONE = ZoneInfo("Europe/Zurich")
 
 def read(state_dir: Path, now: datetime | None = None, **settings: str) -> NightQueue:
     chosen = Settings(state_dir=state_dir, **{"night": "always", "time_zone": "Europe/Zurich", **settings})
-    return read_night_queue(chosen, NightState(held="the machine is busy"), now)
+    return read_night_queue(chosen, NightState(held="the machine is busy"), now=now)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -132,3 +131,19 @@ def test_jobs_say_what_they_wait_for(tmp_path: Path) -> None:
     at_night = read(tmp_path, noon + timedelta(hours=11), night="22:00-06:00")
     assert at_night.is_night
     assert at_night.jobs[0].reason == "the machine is busy"
+
+
+def test_jobs_are_shown_as_they_are_recorded_though_their_folder_is_elsewhere(tmp_path: Path) -> None:
+    noon = datetime(2026, 11, 23, 12, tzinfo=ZONE)
+    job = {"id": "a", "task": "Look", "run_at": "2026-11-23T12:00:00", "priority": "high"}
+    items = [
+        make_due("a", noon, DueKind.JOB, job=job),
+        make_due("b", noon, DueKind.JOB, job={"id": "b", "task": "x"}, status=DueStatus.WORKING, last="b-1"),
+        make_due("c", noon, DueKind.JOB, job={"id": "c", "task": "x"}, status=DueStatus.DONE),
+    ]
+    settings = Settings(state_dir=tmp_path / "elsewhere", time_zone="Europe/Zurich")
+    queue = read_night_queue(settings, NightState(held="the machine is busy"), items, noon)
+    waiting, running = queue.jobs
+    assert (queue.reachable, queue.counts["waiting"], queue.counts["running"]) == (False, 1, 1)
+    assert (waiting.id, waiting.priority, waiting.reason) == ("a", "high", "the machine is busy")
+    assert (running.id, running.state, running.task_id) == ("b", "running", "b-1")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from services.gateway.index.courses import read_pieces, read_sent
+from services.gateway.api.goal_page import SHOWN_TYPES
+from services.gateway.index.reader import read_pieces, read_sent
 from services.gateway.index.rows import Indexed, Position, goal_record, make_row
 from services.gateway.index.store import Store
-from services.gateway.pages.goal import SHOWN_TYPES
-from services.gateway.pages.waterfall import build_waterfall
+from services.gateway.waterfall import build_waterfall
 from shared.queries.pieces import make_piece
 from shared.subjects import OFFICE
 from tests.support.course import Course, goal_of, span
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Store:
             seq += 1
             moved = stored._replace(seq=seq)
             row = make_row(moved, Position(seq, 0))
-            indexed.append(Indexed(row, row.text, goal_record(moved), None, None, make_piece(moved)))
+            indexed.append(Indexed(row, row.text, goal_record(moved), None, make_piece(moved)))
         made.add(indexed)
     return made
 

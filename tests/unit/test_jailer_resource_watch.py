@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.jailer import resource_watch
-from shared.jailer.resource_watch import (
+from shared.jailer import supervisor
+from shared.jailer.supervisor import (
     LEAST_BYTES,
     LEAST_FILES,
     LEAST_MEMORY,
@@ -17,9 +17,9 @@ from shared.jailer.resource_watch import (
 def left(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
     """What is left of each, to be changed at will."""
     stock: dict[str, int | None] = {"disk": 500 << 30, "files": 50_000_000, "memory": 16 << 30}
-    monkeypatch.setattr(resource_watch, "_bytes", lambda place: stock["disk"])
-    monkeypatch.setattr(resource_watch, "_files", lambda place: stock["files"])
-    monkeypatch.setattr(resource_watch, "_memory", lambda: stock["memory"])
+    monkeypatch.setattr(supervisor, "_bytes", lambda place: stock["disk"])
+    monkeypatch.setattr(supervisor, "_files", lambda place: stock["files"])
+    monkeypatch.setattr(supervisor, "_memory", lambda: stock["memory"])
     return stock
 
 

@@ -3,17 +3,17 @@
 import pytest
 
 from services.gateway.metrics import figures
-from services.gateway.metrics.computing import best_score
-from services.gateway.metrics.figures import judge_planted
-from services.gateway.metrics.learning import (
+from services.gateway.metrics.computing import (
     TaskEnd,
     adaptations,
+    best_score,
     compute_improvement,
     compute_share,
     delegations,
     handoffs,
     pattern_uses,
 )
+from services.gateway.metrics.figures import judge_planted
 from shared.contracts import Goal, ResultOutcome, Setback, TaskStatus
 from shared.views.metrics import Metrics
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.conductor.lessons import error_kind, failure_of, find_help, lessons_of, pattern_of_failures
+from services.conductor.learning import error_kind, failure_of, find_help, lessons_of, pattern_of_failures
 from services.conductor.patterns import has_helped
 from services.conductor.state_machine import MAX_PATTERNS, with_patterns, with_setbacks
 from shared.contracts import (

@@ -6,8 +6,7 @@ from email.message import EmailMessage
 import pytest
 
 from shared.contracts import DeliveryKind, Urgency
-from shared.delivery.config import Mail
-from shared.delivery.message import Message, Reply
+from shared.delivery.channels import Mail, Message, Reply
 from shared.delivery.smtp import LONGEST_REPLY, compose, parse_reply, strip_quoted
 
 OFFICE = "office@example.org"

@@ -35,7 +35,7 @@ class Memory:
         """
         entries = [
             LoggedWrite(
-                version=version,
+                seq=version,
                 stored_at=AT - 6 + version,
                 write=msgspec.structs.replace(write, sender=write.sender or "user"),
             )

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.linking.chances import SURE, Pair, estimate
 from services.memory.linking.rules import are_duplicates
-from services.memory.linking.statements import strip_saying
-from services.memory.linking.tokens import tokenize
+from services.memory.linking.statements import strip_saying, tokenize
+from services.memory.linking.supersession import SURE, Pair, estimate
 from services.memory.local_model import LocalEmbedder, Vectors, is_complete
 from shared.settings import load as load_settings
 from tests.support.memory import note

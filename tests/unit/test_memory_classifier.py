@@ -10,7 +10,7 @@ import pytest
 from services.memory import classifier as module
 from services.memory.classifier import MAX_ROWS, NAMES, Classifiers, open_classifier
 from services.memory.local_model import MODEL_NAME
-from services.nexus.routing.features import read_features
+from services.nexus.routing.following import read_features
 from shared import settings
 from shared.errors import ActionError
 from shared.memory import ClassifyQuery

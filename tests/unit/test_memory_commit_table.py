@@ -147,3 +147,15 @@ def test_another_schema_and_a_broken_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.sqlite").write_bytes(b"not a database" * 100)
     with pytest.raises(StartError, match=r"is damaged .file is not a database"):
         CommitTable(tmp_path / "broken.sqlite", 2)
+
+
+def test_up_to_where_all_is_answered_is_known_when_it_is_opened_again(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert table.answered() == 0
+    for version in (9, 1_234, 7):
+        table.mark_answered(version)
+        assert table.answered() == version
+    table.close()
+    again = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert again.answered() == 7
+    again.close()

@@ -3,16 +3,15 @@
 import pytest
 
 from services.memory.classifier import open_classifier
-from services.memory.linking.chances import (
+from services.memory.linking.evidence import NAMES, say_the_same
+from services.memory.linking.statements import read_text
+from services.memory.linking.supersession import (
     ASKED,
     SURE,
     Pair,
     estimate,
-    say_the_same,
     share_chances,
 )
-from services.memory.linking.evidence import NAMES
-from services.memory.linking.statements import read_text
 from services.memory.writes.gate import find_rejection
 from tests.support.memory import World, beside, direction, note
 
@@ -154,7 +153,7 @@ def test_what_says_the_same_as_what_is_replaced_is_replaced_too() -> None:
     ],
 )
 def test_what_is_about_another_thing_does_not_say_the_same(one: str, other: str, newer: str) -> None:
-    assert not say_the_same(one, other, newer)
+    assert not say_the_same(read_text(one), read_text(other), read_text(newer))
 
 
 def test_what_shares_rare_words_is_a_candidate() -> None:

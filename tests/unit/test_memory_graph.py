@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory.graph import edge_rows, network
+from services.memory.graph import network
 from services.memory.graph.graph import Graph
 from services.memory.storage.tables import EDGES, NODES
 from shared.contracts import Edge, EdgesQuery, Node, Relation
@@ -267,7 +267,7 @@ def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded, lea
     graph = Graph.load(table(unique.values()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "LEAST_CHANGED", least)
-        patch.setattr(edge_rows, "_LEAST_WASTED", least)
+        patch.setattr(network, "_LEAST_WASTED", least)
         for each in edges[loaded:]:
             graph.put([each])
     assert list(graph.page(EdgesQuery()).edges) == [plain[key] for key in sorted(plain)]

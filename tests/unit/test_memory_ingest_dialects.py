@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from services.memory.ingest.chats import convert_chat
-from services.memory.ingest.fields import tag_speaker
 from services.memory.ingest.kinds import choose_kind, score_piece
 from services.memory.ingest.markdown import normalise_markup
-from services.memory.ingest.pieces import Piece
+from services.memory.ingest.pieces import Piece, tag_speaker
 from services.memory.ingest.reading import read_document
 
 KNOWN = date(2026, 6, 1)

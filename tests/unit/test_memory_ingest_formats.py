@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.ingest.calendars import parse_calendar
 from services.memory.ingest.chats import parse_mails
 from services.memory.ingest.kinds import score_piece
 from services.memory.ingest.markdown import convert_rst, parse_note
 from services.memory.ingest.pieces import IngestError, Piece
 from services.memory.ingest.reading import read_document, read_file
-from services.memory.ingest.structured import parse_toml
+from services.memory.ingest.structured import parse_calendar, parse_toml
 
 KNOWN = date(2026, 6, 1)
 MODIFIED = 1_780_000_000.0

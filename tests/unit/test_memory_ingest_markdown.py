@@ -4,20 +4,22 @@ from datetime import date
 
 import pytest
 
-from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import candidate_ids, find_links, matches_path, name_id, path_id
-from services.memory.ingest.fields import (
+from services.memory.ingest.kinds import choose_kind, lean, score_kinds, score_piece
+from services.memory.ingest.markdown import convert_org, parse_note
+from services.memory.ingest.naming import make_piece
+from services.memory.ingest.passages import LONG, read_passages, split_text
+from services.memory.ingest.pieces import (
+    MAX_BODY,
+    Document,
+    NoteLink,
+    find_day,
     find_leading_date,
     find_named_date,
     find_tags,
     parse_date,
     parse_front_matter,
 )
-from services.memory.ingest.kinds import choose_kind, lean, score_kinds, score_piece
-from services.memory.ingest.markdown import convert_org, parse_note
-from services.memory.ingest.naming import make_piece
-from services.memory.ingest.passages import LONG, read_passages, split_text
-from services.memory.ingest.pieces import MAX_BODY, Document, NoteLink
 
 KNOWN = date(2026, 6, 1)
 

@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.memory.ingest.pieces import hash_text
-from services.memory.linking.chances import ASKED, SURE
 from services.memory.linking.rules import (
-    SURELY,
     are_duplicates,
     choose_survivor,
-    end_validity,
-    estimate_chances,
-    find_contradiction,
-    find_supersession,
     is_generic,
     link_by_tags,
     link_decision_to_event,
@@ -25,6 +19,15 @@ from services.memory.linking.rules import (
     link_similar,
     merge_nodes,
     move_edges,
+)
+from services.memory.linking.supersession import (
+    ASKED,
+    SURE,
+    SURELY,
+    end_validity,
+    estimate_chances,
+    find_contradiction,
+    find_supersession,
 )
 from shared.contracts import Edge, Node, Relation, Source
 from tests.support.memory import NOW, at, note

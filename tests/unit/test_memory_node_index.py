@@ -8,8 +8,7 @@ import pytest
 
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval.node_index import COLUMNS, MANY, NodeIndex
-from services.memory.retrieval.node_table import CONFIDENT, DONE, GENERIC, read_times
-from services.memory.retrieval.sessions import OFFSETS
+from services.memory.retrieval.node_table import CONFIDENT, DONE, GENERIC, OFFSETS, read_times
 from services.memory.storage.tables import write_nodes
 from shared.contracts import Node, Source
 from tests.support.memory import at, note
@@ -155,7 +154,7 @@ def test_who_came_later_stands_beside_nobody_yet() -> None:
 
 
 def test_neighbours_after_sessions_were_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.memory.retrieval.sessions.MAX_CHANGED", 3)
+    monkeypatch.setattr("services.memory.retrieval.node_table.MAX_CHANGED", 3)
     nodes = {entry.id: entry for entry in (talk(i, f"s{i % 3}", i) for i in range(12))}
     some = index(*nodes.values())
     for i in range(12, 30):

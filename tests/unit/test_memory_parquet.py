@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from services.cli.commands.memory.exports import dump_edge, dump_node
-from services.cli.commands.memory.imports import parse_record
+from services.cli.commands.memory.transfer import dump_record, parse_record
 from services.memory.storage.parquet import read_lines, write_folder
 from shared.contracts import Edge, Node
 from shared.errors import ActionError
@@ -22,7 +21,7 @@ EDGES = [EDGE, Edge(from_id="plain", to_id="odd", provenance={"by": "similarity"
 
 
 def test_what_goes_in_comes_out(tmp_path):
-    lines = [*map(dump_node, NODES), *map(dump_edge, EDGES)]
+    lines = [*map(dump_record, (*NODES, *EDGES))]
     assert write_folder(tmp_path / "memory", lines) == {"node": 3, "edge": 2}
     assert sorted(path.name for path in (tmp_path / "memory").iterdir()) == ["edges.parquet", "nodes.parquet"]
     back = list(read_lines(tmp_path / "memory"))
@@ -57,12 +56,12 @@ def test_what_is_no_parquet_is_told(tmp_path):
     with pytest.raises(ActionError, match="cannot be read as Parquet"):
         list(read_lines(tmp_path))
     with pytest.raises(ValueError, match="line 2: "):
-        write_folder(tmp_path / "out", [dump_node(NODE), b"{"])
+        write_folder(tmp_path / "out", [dump_record(NODE), b"{"])
 
 
 def test_as_a_program(tmp_path):
     program = [sys.executable, "-m", "services.memory.storage.parquet"]
-    data = dump_node(NODES[1])
+    data = dump_record(NODES[1])
     subprocess.run([*program, "to", str(tmp_path / "m")], input=data, check=True)
     done = subprocess.run([*program, "from", str(tmp_path / "m")], capture_output=True, check=True)
     assert Node.from_json(done.stdout) == NODES[1]

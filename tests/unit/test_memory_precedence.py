@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from services.memory.retrieval.precedence import SAME, arrange, wants_history
+from services.memory.retrieval.ranking import SAME, arrange, wants_history
 from shared.contracts import Hit, MemoryQuery, Node, Source
 
 QUESTION = "On which day do we deploy the storefront?"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
 from services.memory.retrieval.keywords import query_words, split_words
+from services.memory.retrieval.node_table import OFFSETS
 from services.memory.retrieval.ranking import (
     DATE,
     MEANING,
@@ -19,7 +20,6 @@ from services.memory.retrieval.ranking import (
     score,
     sum_neighbours,
 )
-from services.memory.retrieval.sessions import OFFSETS
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC).timestamp()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.memory.retrieval import sessions as sessions_module
+from services.memory.retrieval import node_table as sessions_module
 from services.memory.retrieval import view as view_module
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, ListQuery, MemoryQuery, Node, Source

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from shared.text.network_errors import format_network_error
+from shared.text.display import format_network_error
 
 
 def raised(outer: Exception, inner: Exception) -> Exception:

@@ -10,7 +10,7 @@ from services.nexus.answers.model_answer import (
     question_prompt,
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
-from services.nexus.routing.model_choice import ToolChoice, check_choice
+from services.nexus.routing.decision import ToolChoice, check_choice
 from services.nexus.tools.tool import load_tools
 from shared.contracts import ContextItem, ContextPacket, Due, DueKind
 

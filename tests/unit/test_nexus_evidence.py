@@ -30,7 +30,7 @@ from services.nexus.answers.weighing import (
     measure,
 )
 from shared.contracts import Hit, Node, Source
-from shared.text.questions import (
+from shared.text.prose import (
     asks_about_work,
     asks_past,
     count_missing,

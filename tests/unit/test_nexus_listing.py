@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from services.nexus.answers.listing import Listed, read_listed
+from services.nexus.answers.answer_type import Listed, read_listed
 from services.nexus.answers.memory_answer import MAX_QUOTES, answer_with_list, build_packet
 from shared.contracts import Hit, Node
 

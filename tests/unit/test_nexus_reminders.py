@@ -7,17 +7,15 @@ import pytest
 
 from services.nexus.conversation.pending import settle
 from services.nexus.routing.unmistakable import INTENTS, decide_by_rule
-from services.nexus.timetable.items import (
-    LIMITS,
-    drop_oldest,
-    due_time,
+from services.nexus.timetable.reminder_changes import (
+    change_reminders,
+    choose_reminders,
     end,
+    find_reminders,
     finish,
     fire,
-    to_timestamp,
     undo_change,
 )
-from services.nexus.timetable.reminder_changes import change_reminders, choose_reminders, find_reminders
 from services.nexus.timetable.reminder_requests import (
     ReminderIntent,
     ReminderRequest,
@@ -31,6 +29,7 @@ from services.nexus.tools.tool import load_tools
 from shared.contracts import AskedBack, Due, DueKind, DueStatus
 from shared.errors import ActionError
 from shared.language.utterance import read_utterance
+from shared.timetable import LIMITS, drop_oldest, due_time, to_timestamp
 
 NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
 WEEKDAYS = "DTSTART:20240101T152000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"

@@ -39,12 +39,12 @@ PAGES = pages_of({"scout": SCOUT}, ["memory", "writer", "conductor"])
 
 def test_the_pages_say_who_can_do_what_with_which_parameters() -> None:
     text = format_agents(PAGES.values())
-    assert "scout: Reads.\n  - read_page(url: string (Its address), depth?: integer): Read a page" in text
+    assert "scout: Reads.\n  - read_page(url, depth?: integer): Read a page" in text
     assert "writer: not at work at present" in text
 
 
 def test_long_pages_are_cut_between_lines_and_say_so() -> None:
-    actions = {f"action_{number}": "x" * 200 for number in range(500)}
+    actions = {f"action_{number}": "x " * 100 for number in range(900)}
     text = format_agents([AgentPage(name="scout", actions=actions, at_work=True)])
     assert len(text) < MAX_SHOWN + 100
     assert text.endswith("\n(cut off here)")
@@ -101,3 +101,27 @@ def test_a_circle_is_named_in_the_order_of_waiting() -> None:
     ]
     with pytest.raises(ActionError, match=r"'dig'\) waits for .*'fill'\)"):
         sort_steps(steps)
+
+
+def test_an_action_that_several_agents_have_is_described_once_and_specialists_are_last() -> None:
+    recall = {"recall": "Recall what the team remembers"}
+    pages = [
+        AgentPage(name=name, description="Does it.", actions=recall, at_work=True)
+        for name in ("specialist-bees", "critic", "zebra")
+    ]
+    lines = format_agents(pages).splitlines()
+    assert lines[0].startswith("- critic")
+    assert lines[4].startswith("- specialist-bees")
+    assert lines[1] == "  - as below: recall"
+    assert lines[-1] == "- recall(): Recall what the team remembers"
+    assert sum("Recall what" in line for line in lines) == 1
+
+
+def test_with_little_room_descriptions_go_before_names() -> None:
+    actions = {f"action_{number}": "does it very well " * 5 for number in range(40)}
+    text = format_agents(
+        [AgentPage(name="scout", description="Reads. " * 50, actions=actions, at_work=True)], limit=1_200
+    )
+    assert len(text) <= 1_200
+    assert all(f"action_{number}(" in text for number in range(40))
+    assert "does it" not in text

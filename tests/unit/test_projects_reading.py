@@ -10,14 +10,15 @@ import pytest
 from shared.contracts import Connection
 from shared.projects import toolchains
 from shared.projects.environments import Record, clean, keep_made, list_files, open_slot, restore_made
-from shared.projects.fetched import _has_crates
-from shared.projects.node_managers import fits_engines
+from shared.projects.javascript import fits_engines
+from shared.projects.preparation import _has_crates
 from shared.projects.python import find_version
 from shared.projects.reading import ProjectFiles
+from shared.projects.reading.locks import convert_version
 from shared.projects.reading.node_scripts import choose_manager
-from shared.projects.reading.python_locks import convert_version
-from shared.projects.reading.python_manifest import PythonPlan, list_plugins, needs_pytest, read_python
-from shared.projects.reading.recognition import find_projects
+from shared.projects.reading.project import find_projects
+from shared.projects.reading.python_manifest import PythonPlan, read_python
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.projects.steps import explain, list_refused
 from shared.projects.toolchains import (
     Interpreter,

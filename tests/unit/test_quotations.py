@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from shared import settings
-from shared.bus.wire import Origin, find_origin, is_handled
+from shared.bus.client import Origin, find_origin, is_handled
 from shared.contracts import Email, Task, decode
 from shared.operations.erasure.redaction import (
     find_quoting_files,

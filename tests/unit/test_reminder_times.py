@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.nexus.timetable.reminder_requests import ReminderRequest, read_reminder_request, read_time_alone
-from shared.language.times.calendar_range import parse_calendar_range
+from shared.language.times.days import parse_calendar_range
 from shared.language.times.time_parser import read_time
 from shared.recurrence import (
     Recurrence,

@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import ActionError
 from shared.jailer import JailSpec, Mount, read_spec, write_spec
-from shared.sandbox import jail, jailer_client, visible_files
+from shared.sandbox import jail, jailer_client
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shown(home: Path, monkeypatch: pytest.MonkeyPatch, *entries: str) -> set[str]:
     monkeypatch.setenv("PATH", ":".join(str(home / entry) for entry in entries) + ":/usr/bin:.:relative/bin")
-    folders = [Path(path) for path in visible_files.tool_folders()]
+    folders = [Path(path) for path in jail.tool_folders()]
     return {str(path.relative_to(home)) for path in folders if path.is_relative_to(home)}
 
 
@@ -44,7 +44,7 @@ def test_of_folders_that_hold_more_than_tools_the_programs_alone_are_shown(home,
 
 def test_relative_entries_of_the_path_count_nothing(home, monkeypatch):
     shown(home, monkeypatch, "bin")
-    assert visible_files.search_path() == f"{home}/bin:/usr/bin"
+    assert jail.search_path() == f"{home}/bin:/usr/bin"
 
 
 def test_a_home_is_never_shown_nor_what_holds_it(home):
@@ -57,18 +57,16 @@ def test_a_home_is_never_shown_nor_what_holds_it(home):
         Path("/proc/self"),
         Path("/var"),
     ):
-        assert visible_files.is_closed(str(path)), path
+        assert jail.is_closed(str(path)), path
     for path in (home / "project", Path("/opt/tool"), Path("/srv/www"), Path("/var/lib/thing")):
-        assert not visible_files.is_closed(str(path)), path
+        assert not jail.is_closed(str(path)), path
 
 
 def test_the_inner_folder_comes_after_the_outer_and_what_is_there_already_is_left_out(tmp_path):
     outer, inner, same = tmp_path / "outer", tmp_path / "outer" / "inner", tmp_path / "outer" / "same"
     for folder in (inner, same):
         folder.mkdir(parents=True)
-    folders = visible_files.visible_mounts(
-        inner, writable=[inner], readable=[outer, same, Path("/usr/share")]
-    )
+    folders = jail.visible_mounts(inner, writable=[inner], readable=[outer, same, Path("/usr/share")])
     mine = [folder for folder in folders if folder.target.startswith(str(tmp_path))]
     ours = [folder for folder in mine if "/home/" not in folder.target]
     assert ours == [Mount(str(outer), str(outer), False), Mount(str(inner), str(inner), True)]
@@ -79,9 +77,7 @@ def test_a_link_is_shown_where_it_is_and_where_it_leads(tmp_path):
     real.mkdir()
     link.symlink_to(real)
     targets = {
-        folder.target
-        for folder in visible_files.visible_mounts(link, writable=[link])
-        if folder.source == str(real)
+        folder.target for folder in jail.visible_mounts(link, writable=[link]) if folder.source == str(real)
     }
     assert targets == {str(real), str(link)}
 
@@ -90,13 +86,13 @@ def test_tools_and_the_system_cannot_be_made_writable(home, monkeypatch):
     shown(home, monkeypatch, ".cargo/bin")
     for path in (Path("/usr"), home / ".cargo" / "bin", home / ".pyenv"):
         with pytest.raises(ActionError, match="may not see all of"):
-            visible_files.visible_mounts(Path("/"), writable=[path])
+            jail.visible_mounts(Path("/"), writable=[path])
 
 
 def test_a_program_of_a_closed_place_is_shown_alone(home):
     program = home / "tool"
     program.write_text("#!/bin/sh\n")
-    targets = {folder.target for folder in visible_files.visible_mounts(Path("/"), program=str(program))}
+    targets = {folder.target for folder in jail.visible_mounts(Path("/"), program=str(program))}
     assert str(program) in targets
     assert str(home) not in targets
 

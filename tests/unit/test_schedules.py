@@ -8,22 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.nexus.timetable.items import (
-    LIMITS,
-    advance,
-    drop_oldest,
-    due_time,
-    find_scheduled,
-    list_next,
-    pause,
-    remove,
-    require_room,
-    resume,
-)
 from services.nexus.timetable.schedule_words import describe, read_rule, read_when
+from services.nexus.timetable.scheduled_goals import advance, find_scheduled, pause, remove, resume
 from shared.contracts import Due, DueKind, DueStatus
 from shared.errors import ActionError
 from shared.recurrence import format_recurrence, next_occurrence
+from shared.timetable import LIMITS, drop_oldest, due_time, list_next, require_room
 
 ZURICH = ZoneInfo("Europe/Zurich")
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=ZURICH)

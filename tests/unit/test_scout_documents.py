@@ -143,7 +143,7 @@ def test_odd_documents_do_not_break_the_reader(name: str, text: str) -> None:
 def test_ci_commands_have_their_lines() -> None:
     text = "jobs:\n  test:\n    steps:\n      - run: pytest -q\n"
     text += "      - name: x\n        run: |\n          make lint\n          echo y\n"
-    assert list_commands(text) == [
+    assert list_commands(".gitlab-ci.yml", text) == [
         (4, "pytest -q"),
         (7, "make lint"),
         (8, "echo y"),
@@ -152,7 +152,7 @@ def test_ci_commands_have_their_lines() -> None:
 
 @pytest.mark.parametrize("text", ["a: [", "a: &a [*a]", "\t", "- " * 3_000, "a: &b {x: *b}"])
 def test_broken_and_endless_yaml_gives_nothing(text: str) -> None:
-    assert list_commands(text) == []
+    assert list_commands(".gitlab-ci.yml", text) == []
 
 
 def test_quoted_text_cannot_pass_for_our_own() -> None:

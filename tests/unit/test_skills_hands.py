@@ -5,9 +5,8 @@ import pytest
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.changing import LONGEST_NOTE, shorten
 from shared.skills.files import _line_of_only
-from shared.skills.workspace import slug, snapshots_path
+from shared.skills.workspace import LONGEST_NOTE, shorten, slug, snapshots_path
 from shared.tasks.context import workspace_name, workspace_path
 from shared.text.display import escape_invisible
 

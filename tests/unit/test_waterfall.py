@@ -5,11 +5,10 @@ import time
 import msgspec
 import pytest
 
-from services.gateway.pages.task_details import build_activity
-from services.gateway.pages.waterfall import build_waterfall
+from services.gateway.waterfall import build_activity, build_waterfall
 from shared.contracts import SpanKind, TaskStatus
 from shared.queries.pieces import SHORT, Piece, PieceKind, make_piece
-from shared.views.activity import Row, RowKind
+from shared.views.timeline import Row, RowKind
 from tests.support.course import Course, at, effect, goal_of, span
 
 

@@ -22,8 +22,7 @@ from shared.operations.erasure.retention import Retention
 from shared.queries.records import call_server, count_from, scan
 from shared.text.display import clean, count
 from shared.text.times import format_span
-from shared.trail.archives import read_archives
-from shared.trail.archiving import READ_TIMEOUT, find_sealed_before, write_archive
+from shared.trail.archives import READ_TIMEOUT, find_sealed_before, read_archives, write_archive
 
 POLL = 0.5  # Seconds between two looks at what is left
 STALLED = 20.0  # Seconds without a deletion after which it is not waited for the eraser any more

@@ -15,9 +15,16 @@ from services.cli.output.console import open_console, print_block, print_json, p
 from shared import settings
 from shared.bus import Bus
 from shared.contracts import Delivery, DeliveryKind, DeliveryReply, DeliveryStatus, Urgency
-from shared.delivery.config import AnyChannel, Deliver, Terminal, read_deliver
-from shared.delivery.message import DeliveryError, Message
-from shared.delivery.outlets import describe, make_outlet
+from shared.delivery.channels import (
+    AnyChannel,
+    Deliver,
+    DeliveryError,
+    Message,
+    Terminal,
+    describe,
+    make_outlet,
+    read_deliver,
+)
 from shared.errors import NotFound
 from shared.queries.office import read_deliveries, read_replies
 from shared.text.display import clean

@@ -1,24 +1,22 @@
 """``mailroom mail``: messages of people and agents: list, show, write, reply."""
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import time
 
 import click
+from rich.console import Console
 from rich.text import Text
 
+from services.cli import api
 from services.cli.commands.completion import AgentName
 from services.cli.commands.options import (
     NumberType,
     TextType,
     format_examples,
     json_option,
-    limit_option,
     print_resolved,
     resolve_text,
     timeout_option,
 )
-from services.cli.connection import run_connected
 from services.cli.output.console import (
     open_console,
     print_block,
@@ -28,27 +26,14 @@ from services.cli.output.console import (
     print_result,
     shorten,
 )
-from shared import subjects
-from shared.bus import Bus
-from shared.contracts import Email
-from shared.operations.letters import (
-    Mail,
-    compose,
-    compose_reply,
-    find_mail,
-    read_latest_mail,
-    search_mail,
-    send,
-    send_and_wait,
-)
+from shared import settings, subjects
+from shared.errors import BusUnavailable
 from shared.text.display import clean, clean_block
 from shared.text.times import format_date, format_span, seconds_between
-from shared.trail.archives import find_archived
+from shared.views.listed import Mail, MailList, NewLetter, SentLetter
 from shared.views.timeline import format_sender
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
+WAIT = 30.0  # The most seconds for which one request waits for a reply
 
 message_argument = click.argument("message", metavar="MESSAGE")
 
@@ -59,14 +44,14 @@ def mail() -> None:
 
 
 @mail.command(name="list")
-@click.option("--from", "sender", type=AgentName(), default="*", metavar="NAME", help="Only mail from NAME.")
-@click.option("--to", "recipient", type=AgentName(), default="*", metavar="NAME", help="Only mail to NAME.")
+@click.option("--from", "sender", type=AgentName(), default="", metavar="NAME", help="Only mail from NAME.")
+@click.option("--to", "recipient", type=AgentName(), default="", metavar="NAME", help="Only mail to NAME.")
 @click.option("--thread", default="", metavar="ID", help="Only the thread of this message (number or id).")
 @click.option("--contains", default="", metavar="TEXT", help="Only mail with this text, ignoring case.")
 @click.option(
     "--before", type=NumberType(0), default=0, metavar="NUMBER", help="Only mail before this message."
 )
-@limit_option
+@click.option("--limit", type=NumberType(1, 1_000), default=30, show_default=True, help="The most to list.")
 @json_option
 def list_mail(
     sender: str, recipient: str, thread: str, contains: str, before: int, limit: int, as_json: bool
@@ -75,55 +60,33 @@ def list_mail(
 
     Without options, only those from and to you. --thread and --contains search 10,000 messages at a time.
     """
-    own = sender == recipient == "*" and not (thread or contains)
-    older = ""
-    if thread or contains:
-        found, left = run_connected(
-            lambda bus: search_mail(
-                bus, sender, recipient, limit, containing=contains, thread=thread, before=before
-            )
-        )
-        older = f"There is older mail: --before {left} searches it" if left else ""
-    else:
-        parties = [("*", subjects.USER), (subjects.USER, "*")] if own else [(sender, recipient)]
-        found, number_of = run_connected(lambda bus: _read_latest(bus, parties, limit, before))
-        if number_of:
-            who = ", ".join(f"{number:,} of {name}" for name, number in sorted(number_of.items()))
-            older = f"Older mail: {who}. --limit lists more, --from that of one agent"
+    query: api.Query = {
+        "sender": sender,
+        "recipient": recipient,
+        "thread": thread,
+        "contains": contains,
+        "before": before,
+        "limit": limit,
+    }
+    page = api.get("/mail", MailList, query)
     if as_json:
-        print_json(found)
-    elif found:
-        _print_list(found, open_console())
+        print_json(page.mail)
+    elif page.mail:
+        _print_list(page.mail, open_console())
     else:
         click.echo("No matching mail.")
-    if older:
-        click.echo(older, err=as_json)
-    elif archived := run_connected(_find_archived_mail):
-        click.echo(archived, err=as_json)
+    if page.older:
+        who = ", ".join(f"{number:,} of {name}" for name, number in sorted(page.older.items()))
+        click.echo(f"Older mail: {who}. --limit lists more, --from that of one agent", err=as_json)
+    elif page.next:
+        click.echo(f"There is older mail: --before {page.next} searches it", err=as_json)
+    elif page.away:
+        folders = ", ".join(dict.fromkeys(clean(part.folder) for part in page.away))
+        until = format_date(page.away[-1].until)
+        click.echo(f"Mail before {until} is in the archive ({folders})", err=as_json)
 
 
-async def _find_archived_mail(bus: Bus) -> str:
-    """That there is older mail in the archive, and where; empty without one."""
-    archived = await find_archived(bus)
-    if not archived:
-        return ""
-    folders = ", ".join(dict.fromkeys(clean(part.folder) for part in archived))
-    return f"Mail before {format_date(archived[-1].until)} is in the archive ({folders})"
-
-
-async def _read_latest(
-    bus: Bus, parties: Sequence[tuple[str, str]], limit: int, before: int
-) -> tuple[list[Mail], Counter[str]]:
-    """The last mail from and to these, and how much older mail of each sender there is."""
-    pages = [await read_latest_mail(bus, sender, recipient, limit, before) for sender, recipient in parties]
-    found = {item.number: item for items, _ in pages for item in items}
-    older = sum((Counter(each) for _, each in pages), Counter[str]())
-    numbers = sorted(found)
-    left = Counter(found[number].sender for number in numbers[:-limit])
-    return [found[number] for number in numbers[-limit:]], older + left
-
-
-def _print_list(items: list[Mail], console: "Console") -> None:
+def _print_list(items: list[Mail], console: Console) -> None:
     digits = len(str(items[-1].number))
     parties = max(len(item.parties) for item in items)
     for item in items:
@@ -140,7 +103,7 @@ def _print_list(items: list[Mail], console: "Console") -> None:
 @json_option
 def show(message: str, as_json: bool) -> None:
     """Show MESSAGE (its number or id) in full."""
-    item = run_connected(lambda bus: find_mail(bus, message))
+    item = _read(message)
     if as_json:
         print_json(item)
         return
@@ -173,8 +136,7 @@ def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_js
 
     An agent with a model works on it and replies in the same thread; one without a model says so.
     """
-    email = compose(agent, subject, _resolve(text))
-    run_connected(lambda bus: _send(bus, email, wait, timeout, as_json))
+    _send(NewLetter(to=agent, subject=subject, body=_resolve(text)), agent, wait, timeout, as_json)
 
 
 @mail.command()
@@ -185,25 +147,44 @@ def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_js
 @json_option
 def reply(message: str, text: str, wait: bool, timeout: float, as_json: bool) -> None:
     """Reply to MESSAGE (its number or id) with TEXT, in its thread."""
-    original = run_connected(lambda bus: find_mail(bus, message))
-    email = compose_reply(original, _resolve(text))
-    run_connected(lambda bus: _send(bus, email, wait, timeout, as_json))
+    original = _read(message)
+    other = original.recipient if original.sender == subjects.USER else original.sender
+    _send(NewLetter(reply_to=original.number, body=_resolve(text)), other, wait, timeout, as_json)
+
+
+def _read(message: str) -> Mail:
+    return api.get(f"/mail/{api.segment(message)}", Mail)
 
 
 def _resolve(text: str) -> str:
+    """The text with paths as the agents know them; raises MailroomError if they have not got them."""
     text, resolved = resolve_text(text)
+    for path in resolved.values():
+        api.require_here(settings.load(), path, "Write what it holds, or name a path there")
     print_resolved(resolved)
     return text
 
 
-async def _send(bus: Bus, email: Email, wait: bool, timeout: float, as_json: bool) -> None:
+def _send(letter: NewLetter, who: str, wait: bool, timeout: float, as_json: bool) -> None:
+    """Send a letter, and if wanted wait for the reply; raises BusUnavailable after ``timeout`` seconds."""
+    until = time.monotonic() + timeout
+    sent = api.post("/mail", SentLetter, letter)
     if not wait:
-        sent = await send(bus, email)
-        text = f"Sent as message {sent}. 'mailroom mail list' will show the reply."
-        print_result({"id": email.id, "number": sent}, text, as_json)
+        text = f"Sent as message {sent.number}. 'mailroom mail list' will show the reply."
+        print_result(sent, text, as_json)
         return
-    answer = await send_and_wait(bus, email, timeout)
+    while True:
+        left = max(0.0, until - time.monotonic())
+        query = {"wait": f"{min(left, WAIT):.3f}"}
+        replies = api.get(f"/mail/{sent.number}/replies", MailList, query).mail
+        if replies:
+            break
+        if not left:
+            raise BusUnavailable(
+                f"{who} did not answer within {timeout:g} s; it may still",
+                "Check later with 'mailroom mail list'",
+            )
     if as_json:
-        print_json(answer)
+        print_json(replies[0])
     else:
-        print_block(clean_block(answer.body).strip(), open_console())
+        print_block(clean_block(replies[0].body).strip(), open_console())

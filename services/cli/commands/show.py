@@ -30,8 +30,8 @@ from services.cli.output.outcomes import exit_code, format_cost, format_headline
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import clean, count
 from shared.text.times import format_clock, format_date, format_span, seconds_between
-from shared.views.activity import Activity
 from shared.views.timeline import (
+    Activity,
     Course,
     GoalResults,
     GoalTimeline,

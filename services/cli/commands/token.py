@@ -7,9 +7,8 @@ import click
 from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import print_json
 from shared import settings
-from shared.access.address import find_address, public_address
+from shared.access.credentials import Token, Tokens, find_address, public_address
 from shared.access.scopes import list_scopes, parse_scope
-from shared.access.tokens import Token, Tokens
 from shared.errors import StartError
 from shared.text.times import format_date, format_utc, parse_span
 

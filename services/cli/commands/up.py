@@ -31,7 +31,7 @@ from services.cli.supervisor.provisioning import (
     write_config,
 )
 from shared import log, settings, subjects
-from shared.access.links import create_link
+from shared.access.credentials import create_link
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings

@@ -5,9 +5,8 @@ import click
 from services.cli.commands.options import json_option
 from services.cli.output.console import print_json
 from shared import settings
-from shared.access.links import LINK_LIFETIME, create_link
-from shared.access.people import People
-from shared.access.sessions import Sessions
+from shared.access.credentials import LINK_LIFETIME, Sessions, create_link
+from shared.access.scopes import People
 
 
 @click.command()

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -12,7 +12,7 @@ from shared.contracts import TaskResult
 from shared.errors import NotFound
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
-from shared.views.activity import Activity, Row, RowKind, TaskDetails
+from shared.views.timeline import Activity, Row, RowKind, TaskDetails
 
 NARROW, WIDE = 40, 120  # The least and the most columns that are used; elsewhere than on a terminal it is 80
 MAX_LINES = {"thought": 14, "given": 5, "output": 7, "result": 30}
@@ -58,16 +58,11 @@ def print_activity(activity: Activity, console: Console, *, as_json: bool) -> No
     for details in activity.tasks:
         printer.task(details)
     printer.line("")
-    printer.line(_format_sum(activity))
-
-
-def _format_sum(activity: Activity) -> str:
     calls = [row for row in activity.conductor if row.kind in (RowKind.MODEL, RowKind.MORE)]
-    read = sum(details.input_tokens for details in activity.tasks) + sum(row.input_tokens for row in calls)
-    written = sum(each.output_tokens for each in activity.tasks) + sum(row.output_tokens for row in calls)
-    cost = sum(details.cost for details in activity.tasks) + sum(row.cost for row in calls)
-    tokens = _format_tokens(read, written, cost)
-    return f"{count(len(activity.tasks), 'task')}, {tokens or 'no model was asked'}"
+    used: list[Row | TaskDetails] = [*activity.tasks, *calls]
+    read, written = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
+    tokens = _format_tokens(read, written, sum(each.cost for each in used))
+    printer.line(f"{count(len(activity.tasks), 'task')}, {tokens or 'no model was asked'}")
 
 
 def _format_tokens(read: int, written: int, cost: float) -> str:
@@ -153,16 +148,15 @@ class _Printer:
                 self._text(f"{title}: {', '.join(names[:8])}{more}", 4, 4, "dim")
 
     def _text(self, text: str, indent: int, most: int, style: str = "") -> None:
-        lines = list(_wrap(text[:50_000], self._width - indent))
+        width = max(self._width - indent, 20)
+        whole = clean_block(text[:50_000]).strip().splitlines()
+        lines = [
+            part for line in whole for part in textwrap.wrap(line, width, break_on_hyphens=False) or [""]
+        ]
         for line in lines[:most]:
             self.line(" " * indent + line, style)
         if len(lines) > most:
             self.line(" " * indent + f"… {count(len(lines) - most, 'further line')}: --json has them", "dim")
-
-
-def _wrap(text: str, width: int) -> Iterator[str]:
-    for line in clean_block(text).strip().splitlines():
-        yield from textwrap.wrap(line, max(width, 20), break_on_hyphens=False) or [""]
 
 
 def _format_params(text: str) -> str:

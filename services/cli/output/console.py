@@ -1,8 +1,9 @@
 """Printing: for people through rich, for programs as JSON."""
 
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import msgspec
@@ -11,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from shared.text.display import clean
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 _STATUSES = {
     "submitted": ("·", "dim"),
@@ -35,6 +39,18 @@ _OUTCOMES = {
 def open_console(*, stderr: bool = False) -> Console:
     """A console that prints text as it is, without markup and automatic highlighting."""
     return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+
+
+def open_progress(*columns: "str | ProgressColumn") -> "Progress":
+    """Bars on standard error that vanish at the end; nothing where that is no terminal."""
+    from rich.progress import Progress
+
+    return Progress(
+        *columns or Progress.get_default_columns(),
+        console=open_console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
 
 
 def colour(text: str, name: str | None) -> str:

@@ -32,8 +32,10 @@ def exit_code(goal: Goal, results: GoalResults, fail_on: str | None = None) -> i
     outcome = outcome_of(goal)
     if goal.status is not TaskStatus.COMPLETED or outcome is ResultOutcome.FAILED:
         return FAILED
-    if fail_on and _reaches(results, fail_on):
-        return FOUND
+    if fail_on:
+        severities = SEVERITIES[: FAIL_ON.index(fail_on)]
+        if results.failing > 0 or any(each.severity in severities for each in results.findings):
+            return FOUND
     # What was not looked at must not count as clean, even if other things were found.
     unsure = outcome is ResultOutcome.NOT_CHECKED or results.unchecked or _find_unjudged(goal)
     return FAILED if unsure else 0
@@ -43,11 +45,6 @@ def _find_unjudged(goal: Goal) -> str:
     """Why the results of a goal were not judged; empty if they were, or if it was not reviewed."""
     verdict = verdict_of(goal)
     return format_verdict(verdict) if verdict and verdict.decision == "not_checked" else ""
-
-
-def _reaches(results: GoalResults, level: str) -> bool:
-    severities = SEVERITIES[: FAIL_ON.index(level)]
-    return results.failing > 0 or any(each.severity in severities for each in results.findings)
 
 
 def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:

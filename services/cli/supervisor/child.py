@@ -14,7 +14,7 @@ import msgspec
 
 from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.watchdog import Watchdog
-from shared.agent.control import RESTART_STATUS
+from shared.agent.process import RESTART_STATUS
 from shared.errors import StartError
 from shared.heartbeat import INTERVAL, UNRESPONSIVE, Silence
 

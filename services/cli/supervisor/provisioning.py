@@ -12,7 +12,7 @@ from pathlib import Path
 
 from services.cli.supervisor.logs import LogLine
 from shared import subjects
-from shared.access import command_token
+from shared.access.credentials import TOKEN_FILE, keep_command_token
 from shared.bus import Bus
 from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
@@ -43,7 +43,7 @@ def write_config(
     """
     folder = folder or settings.state_dir / "nats"
     keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
-    command_token.keep_command_token(settings)
+    keep_command_token(settings)
     try:
         write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode(), mode=0o600)
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
     The admin's gets the public keys of all too, the gateway's and the user's the token of the commands.
     Raises StartError if it cannot be written.
     """
-    shared = [(name, command_token.NAME) for name in (subjects.GATEWAY, subjects.USER)]
+    shared = [(name, TOKEN_FILE) for name in (subjects.GATEWAY, subjects.USER)]
     for name, file in (*((name, f"{name}.nk") for name in names), (subjects.ADMIN, PUBLIC_KEYS), *shared):
         target = folder / name / file
         key = (settings.keys / file).read_bytes()

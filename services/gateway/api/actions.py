@@ -6,7 +6,6 @@ import msgspec
 from starlette.responses import Response as HttpResponse
 
 from services.gateway.call import Call
-from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import not_found
 from services.gateway.routing import JSON, Endpoint
 from shared import subjects
@@ -59,7 +58,7 @@ async def perform(call: Call, body: ActionRequest) -> HttpResponse:
     if action is None:
         raise not_found(f"action {name[:60]!r}", f"There are {', '.join(ACTIONS)}")
     task = Task(
-        task_id=message_id_of(call),
+        task_id=call.message_id(),
         text=body.text,
         assignee=action.agent,
         requester=subjects.USER,

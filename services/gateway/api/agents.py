@@ -1,34 +1,144 @@
 """Agents: how they are, what they may do, and pausing, resuming and restarting them."""
 
+import asyncio
+from collections.abc import Sequence
+
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call
-from services.gateway.pages.agents import AgentView, read_agents
+from services.gateway.metrics.reading import read_lanes
 from services.gateway.problems import Failure
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
+from shared import subjects
 from shared.access.scopes import Scope
+from shared.agent.process import UNPAUSABLE
+from shared.bus.identity import Rights, rights_of
 from shared.bus.records import MAX_PROCESSES, read_presences
-from shared.operations.goals import Do, control_agent
+from shared.contracts import (
+    AgentControl,
+    DailySpending,
+    Presence,
+)
+from shared.operations.goals import Do, control_agent, read_controls
+from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import unknown_agent_error
-from shared.views.listed import Controlled, Processes
+from shared.queries.spending import read_today
+from shared.settings import Settings
+from shared.views.listed import (
+    AgentList,
+    AgentRights,
+    AgentView,
+    Controlled,
+    LaneDepth,
+    Processes,
+    ProcessView,
+)
+
+API_PREFIX = "$JS.API."
+READ_PREFIX = f"{API_PREFIX}DIRECT.GET.{subjects.OFFICE}."
 
 
-class AgentList(msgspec.Struct, frozen=True, kw_only=True):
-    """Every agent that has an inbox or a process, by name."""
+async def list_agents(call: Call) -> AgentList:
+    """Every agent: its processes, load, mailbox by lane, spending today, and what it may publish and read."""
+    settings, bus = call.gateway.settings, call.gateway.bus
+    presences, controls, here = await asyncio.gather(
+        read_presences(bus), read_controls(bus), asyncio.to_thread(find_troubled, settings)
+    )
+    troubled = [*here, *find_late(presences)]
+    running: dict[str, list[Presence]] = {name: [] for name in list_keys(settings)}
+    for presence in presences:
+        running.setdefault(presence.agent, []).append(presence)
+    names = sorted(running)
+    lanes = await asyncio.gather(*(read_lanes(bus, name) for name in names))
+    spent = await read_today(bus, names)
+    return AgentList(
+        agents=[
+            _view_agent(
+                name,
+                running[name],
+                [each for each in troubled if each.agent == name],
+                controls.get(name),
+                [
+                    LaneDepth(lane=lane, waiting=waiting, in_hand=in_hand)
+                    for lane, depth in depths.items()
+                    for waiting, in_hand in [depth or (0, 0)]
+                ],
+                spent.get(name) or DailySpending(day=""),
+                rights_of(name, names),
+            )
+            for name, depths in zip(names, lanes, strict=True)
+        ]
+    )
 
-    agents: list[AgentView]
+
+def list_keys(settings: Settings) -> list[str]:
+    """The agents that have a key on this machine: a stopped one too."""
+    people = {subjects.USER, subjects.ADMIN, subjects.ERASER}
+    return sorted({path.stem for path in settings.keys.glob("*.nk")} - people)
+
+
+def _view_agent(
+    name: str,
+    processes: Sequence[Presence],
+    troubled: Sequence[Process],
+    control: AgentControl | None,
+    lanes: list[LaneDepth],
+    spent: DailySpending,
+    rights: Rights,
+) -> AgentView:
+    latest = processes[-1] if processes else None
+    reads = [each.removeprefix(READ_PREFIX) for each in rights.publish if each.startswith(READ_PREFIX)]
+    return AgentView(
+        name=name,
+        state=_state_of(processes, troubled, control),
+        troubled=[str(each) for each in troubled],
+        description=latest.description if latest else "",
+        instructions=latest.instructions if latest else "",
+        version=latest.version if latest else "",
+        processes=[msgspec.convert(each, ProcessView, from_attributes=True) for each in processes],
+        load=sum(each.load for each in processes),
+        concurrency=sum(each.concurrency for each in processes),
+        waiting=sum(each.waiting for each in lanes),
+        in_hand=sum(each.in_hand for each in lanes),
+        handled=sum(each.handled for each in processes),
+        failed=sum(each.failed for each in processes),
+        lanes=lanes,
+        actions=latest.actions if latest else {},
+        skills=latest.skills if latest else (),
+        why_not_paused=UNPAUSABLE.get(name, ""),
+        last_control=control.do if control else "",
+        changed_by=control.asked_by if control else "",
+        changed_at=control.created_at if control else "",
+        tokens_today=spent.input_tokens + spent.output_tokens,
+        cost_today=spent.cost,
+        calls_today=spent.calls,
+        rights=AgentRights(
+            publish=[each for each in rights.publish if not each.startswith("$")],
+            read=sorted({*reads, *rights.subscribe}),
+            ask=[*rights.request, *rights.signed_request],
+            serve=list(rights.serve),
+        ),
+    )
+
+
+def _state_of(
+    processes: Sequence[Presence], troubled: Sequence[Process], control: AgentControl | None
+) -> str:
+    if any(each.state != "starting" for each in troubled):
+        return "not responding"
+    if control is not None and control.paused:
+        return "paused"
+    if processes:
+        return "running"
+    if troubled:
+        return "starting"
+    return "starting again" if control is not None and control.do == "restart" else "stopped"
 
 
 class ProcessesQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Of which agent; empty: of all."""
 
     agent: str = ""
-
-
-async def list_agents(call: Call) -> AgentList:
-    """Every agent: its processes, load, mailbox by lane, spending today, and what it may publish and read."""
-    return AgentList(agents=await read_agents(call.gateway))
 
 
 async def list_processes(call: Call, query: ProcessesQuery) -> Processes:

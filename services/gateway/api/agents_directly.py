@@ -1,14 +1,17 @@
 """Three agents directly: nexus, cortex and frontier take a TaskRequest and answer with their contracts."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import msgspec
 from starlette.responses import Response as HttpResponse
 
-from services.gateway.call import Call
+from services.gateway.call import Call, Gateway
 from services.gateway.conversations import ask, read_response, read_turn, wait_for_answer
-from services.gateway.pages.agents import message_id_of, read_result, submit_action, wait_for_result
+from services.gateway.index.rows import Position
+from services.gateway.index.store import Filter
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from shared import subjects
@@ -18,6 +21,7 @@ from shared.contracts import (
     AgentReport,
     Contract,
     DiscoveryResult,
+    Goal,
     Question,
     Response,
     TaskPlan,
@@ -25,7 +29,10 @@ from shared.contracts import (
     TaskResult,
     TaskStatus,
 )
+from shared.operations.submission import make_body, submit_once
 from shared.tasks.submission import MAX_GOAL_ID
+from shared.trail.archives import read_message
+from shared.views.timeline import MessageRow
 
 API = "/api"
 FRONTIER = "frontier"
@@ -78,7 +85,7 @@ async def ask_nexus(call: Call, query: PatienceQuery, body: AgentRequest) -> Htt
         if getattr(body, name):
             raise Failure(422, f"The front desk takes no {name}", "Write it into the text, or ask cortex")
     question = Question(
-        id=body.task_id or message_id_of(call),
+        id=body.task_id or call.message_id(),
         sender=subjects.USER,
         recipient=subjects.NEXUS,
         text=body.text,
@@ -155,7 +162,7 @@ async def _read_result(call: Call, agent: str) -> HttpResponse:
 async def _give(
     call: Call, query: PatienceQuery, agent: str, body: AgentRequest, context: dict[str, Any]
 ) -> HttpResponse:
-    task_id = body.task_id or message_id_of(call)
+    task_id = body.task_id or call.message_id()
     if len(task_id) > MAX_GOAL_ID:
         raise Failure(422, f"The task_id is longer than {MAX_GOAL_ID} characters", "Choose a shorter one")
     refs = {"context_refs": body.context_refs, "evidence_refs": body.evidence_refs}
@@ -201,6 +208,74 @@ def _endpoint(
     scope = Scope.READ if method == "GET" else Scope.SUBMIT
     return Endpoint(
         method, path, handler, scope=scope, tag="agents directly", contracts=contracts, may_wait=True
+    )
+
+
+REASONLESS = "It ended without a reason"
+
+
+async def submit_action(
+    call: Call, goal_id: str, agent: str, text: str, context: dict[str, Any], **more: Any
+) -> Position:
+    """Have an agent do what the context says, unless that was asked for before under this id.
+
+    ``more`` are further fields of the submission. Returns the position of the log from which to follow it.
+    Raises Refused if the id is that of another goal.
+    """
+    position = call.gateway.index.position
+    body = make_body(text, {**context, "assignee": agent}, goal_id, person=call.person.name)
+    await submit_once(call.gateway.bus, body | more)
+    return position
+
+
+async def wait_for_result(
+    gateway: Gateway, goal_id: str, after: Position, seconds: float
+) -> TaskResult | None:
+    """The result of the one task of a goal; None if it has not ended within so many seconds."""
+    if result := await read_result(gateway, goal_id):
+        return result
+    try:
+        async with asyncio.timeout(seconds):
+            async with aclosing(gateway.index.events(after, Filter(goal=goal_id))) as events:
+                async for _ in events:
+                    if result := await read_result(gateway, goal_id):
+                        return result
+    except TimeoutError:
+        pass
+    return None
+
+
+async def read_result(gateway: Gateway, goal_id: str) -> TaskResult | None:
+    """The result of the one task of a goal, under the goal's id, if it has ended; else None.
+
+    If the goal ended without one, such as when it was refused, a result with its reason.
+    """
+    for row in gateway.index.store.all_of_goal(goal_id):
+        if _ends_first_task(row):
+            stored = await read_message(gateway.bus, row.stream, row.seq)
+            if stored is not None:
+                result = TaskResult.from_json(stored.data)
+                return msgspec.structs.replace(result, task_id=goal_id, spans=())
+    goal = gateway.index.store.goal(goal_id)
+    return _result_of(goal) if goal is not None and goal.status.final else None
+
+
+def _ends_first_task(row: MessageRow) -> bool:
+    match row.subject.split("."):
+        case ["task", assignee, subjects.CONDUCTOR, _, step]:
+            return step in subjects.FINAL_STEPS and assignee != subjects.CRITIC
+    return False
+
+
+def _result_of(goal: Goal) -> TaskResult:
+    failed = goal.status is not TaskStatus.COMPLETED
+    return TaskResult(
+        task_id=goal.goal_id,
+        agent=subjects.CONDUCTOR,
+        status=goal.status,
+        output=goal.answer,
+        error_message=(goal.reason or REASONLESS) if failed else "",
+        goal_id=goal.goal_id,
     )
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.call import Call
-from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from shared import subjects
@@ -17,83 +16,20 @@ from shared.clock import read_zone
 from shared.contracts import AgentReport
 from shared.operations.news import find_told_item, judging_report, read_told_items
 from shared.queries.records import count_subjects
-from shared.views.listed import NewsList, ToldItem
+from shared.views.listed import (
+    BriefingList,
+    BriefingNote,
+    DayBriefing,
+    Kind,
+    NewsList,
+    TodaysBriefings,
+    ToldItem,
+)
 
 API = "/api/v1"
 BRIEFINGS = f"{API}/briefings"
 KINDS = ("morning", "evening")
 WANTED = "briefing_wanted"  # The type of the report by which a person has nexus look again
-
-Kind = Literal["morning", "evening"]
-
-
-class LineSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a line comes from: what it is, the command that shows it, its address or its path here."""
-
-    kind: str = ""
-    id: str = ""
-    label: str = ""
-    open: str = ""
-    link: str = ""
-
-
-class BriefingLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement; ``inline``: its sources stand within the text, in brackets."""
-
-    text: str
-    sources: list[LineSource] = []
-    inline: bool = False
-    score: float = 0.0
-
-
-class BriefingSection(msgspec.Struct, frozen=True, kw_only=True):
-    """A section; ``problem`` says what is missing and why, ``missed`` that it is tried again."""
-
-    key: str
-    title: str
-    lines: list[BriefingLine] = []
-    problem: str = ""
-    missed: bool = False
-
-
-class BriefingAddition(msgspec.Struct, frozen=True, kw_only=True):
-    """What was told after the first time."""
-
-    made_at: str
-    sections: list[BriefingSection] = []
-
-
-class DayBriefing(msgspec.Struct, frozen=True, kw_only=True):
-    """A briefing of a day: its head of at most five lines, its sections, and what was added."""
-
-    kind: Kind
-    day: str
-    title: str
-    made_at: str
-    head: list[BriefingLine] = []
-    sections: list[BriefingSection] = []
-    additions: list[BriefingAddition] = []
-
-
-class BriefingNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A briefing of a day that was made."""
-
-    kind: Kind
-    day: str
-
-
-class BriefingList(msgspec.Struct, frozen=True, kw_only=True):
-    """The briefings that were made, the latest first."""
-
-    briefings: list[BriefingNote]
-
-
-class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
-    """The briefings of today that were made, the evening's first; ``day`` is today in the office's zone."""
-
-    day: str
-    time_zone: str
-    briefings: list[DayBriefing]
 
 
 class WantedBriefing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,7 +89,7 @@ async def read_day_briefing(call: Call) -> DayBriefing:
 
 async def make_briefing(call: Call, body: WantedBriefing) -> Accepted:
     """Have nexus look again, and add what is new to the briefing of today; it takes up to some minutes."""
-    number = message_id_of(call)
+    number = call.message_id()
     report = AgentReport(
         id=number,
         sender=subjects.USER,
@@ -187,7 +123,7 @@ async def read_news(call: Call) -> ToldItem:
 async def judge_news(call: Call, body: Judgement) -> Accepted:
     """Keep or dismiss an item by its id or the beginning of it, or say that it was opened."""
     item = await find_told_item(call.gateway.bus, call.path["id"])
-    report = judging_report(item, body.verdict, message_id_of(call), call.person.name)
+    report = judging_report(item, body.verdict, call.message_id(), call.person.name)
     return await _send(call, report)
 
 

@@ -4,15 +4,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call
 from services.gateway.problems import Failure
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
 from shared.contracts import Delivery, DeliveryReply, DeliveryStatus
-from shared.delivery.config import Deliver, read_deliver
-from shared.delivery.outlets import describe
+from shared.delivery.channels import Deliver, describe, read_deliver
 from shared.errors import ConfigError
+from shared.views.deliveries import ChannelView, DeliveryPage, DeliveryView, ReplyView
 
 MAX_REPLIES = 20
 
@@ -26,80 +25,29 @@ class DeliveriesQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
 
 
-class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is told on one channel.
-
-    ``status`` is waiting, sending, delivered, dropped (nobody needed it any more) or failed (given up);
-    ``reason`` says why, also of the last attempt that failed. It is not sent before ``due_at``. What was told
-    in one message has the same ``bundle``.
-    """
-
-    delivery_id: str
-    channel: str
-    kind: str
-    urgency: str
-    title: str
-    text: str
-    status: str
-    reason: str
-    attempts: int
-    first_at: str
-    due_at: str
-    ended_at: str
-    bundle: str
-    goal_id: str
-
-
-class ReplyView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person replied on a channel, and what followed."""
-
-    reply_id: str
-    channel: str
-    address: str
-    delivery_id: str
-    text: str
-    outcome: str
-    reason: str
-    at: str
-
-
-class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel: where it leads, the kinds it tells, its quiet hours, and how much of it waits or failed."""
-
-    name: str
-    where: str
-    kinds: tuple[str, ...]
-    quiet_hours: str
-    delivered: int
-    waiting: int
-    failed: int
-
-
-class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of deliveries, those that began last first; ``next`` is the cursor of the following one, empty
-    at the end. ``waiting`` and ``failed`` count those of all channels, ``problem`` says why no channel is
-    used, if [deliver] is wrong.
-    """
-
-    deliveries: list[DeliveryView]
-    replies: list[ReplyView]
-    channels: list[ChannelView]
-    waiting: int
-    failed: int
-    problem: str
-    next: str
-
-
 async def list_deliveries(call: Call, query: DeliveriesQuery) -> DeliveryPage:
     """What was told when by which channel, what failed and why, what waits, and what people replied."""
     read = call.gateway.index.store.query
-    where, values = _conditions(query)
+    clauses: list[str] = ["1"]
+    values: list[Any] = []
+    for column, value in (("channel", query.channel), ("status", query.status)):
+        if value:
+            clauses.append(f"{column} = ?")
+            values.append(str(value))
+    if query.before:
+        at, mark, delivery_id = query.before.partition("~")
+        if not mark:
+            raise Failure(422, "The cursor is none", "Give 'next' of the page before")
+        clauses.append("(first_at, delivery_id) < (?, ?)")
+        values += [at, delivery_id]
+    where = " AND ".join(clauses)
     rows = read(
         f"SELECT body FROM deliveries WHERE {where} ORDER BY first_at DESC, delivery_id DESC LIMIT ?",  # noqa: S608
         [*values, query.limit],
     )
     found = [Delivery.from_checked_json(body) for (body,) in rows]
-    replies = read("SELECT body FROM replies ORDER BY at DESC LIMIT ?", [MAX_REPLIES])
+    rows = read("SELECT body FROM replies ORDER BY at DESC LIMIT ?", [MAX_REPLIES])
+    replies = [DeliveryReply.from_checked_json(body) for (body,) in rows]
     problem, deliver = "", Deliver()
     try:
         deliver = read_deliver(call.gateway.settings)
@@ -108,48 +56,13 @@ async def list_deliveries(call: Call, query: DeliveriesQuery) -> DeliveryPage:
     counts = read("SELECT channel, status, count(*) FROM deliveries GROUP BY channel, status")
     last = found[-1] if len(found) == query.limit else None
     return DeliveryPage(
-        deliveries=[_view(each) for each in found],
-        replies=[_view_reply(DeliveryReply.from_checked_json(body)) for (body,) in replies],
+        deliveries=[msgspec.convert(each, DeliveryView, from_attributes=True) for each in found],
+        replies=[msgspec.convert(each, ReplyView, from_attributes=True) for each in replies],
         channels=[_view_channel(deliver, name, counts) for name in deliver.channels],
         waiting=_count(counts, DeliveryStatus.WAITING, DeliveryStatus.SENDING),
         failed=_count(counts, DeliveryStatus.FAILED),
         problem=problem,
         next=f"{last.first_at}~{last.delivery_id}" if last else "",
-    )
-
-
-def _conditions(query: DeliveriesQuery) -> tuple[str, list[Any]]:
-    clauses, values = ["1"], []
-    if query.channel:
-        clauses.append("channel = ?")
-        values.append(query.channel)
-    if query.status:
-        clauses.append("status = ?")
-        values.append(query.status.value)
-    if query.before:
-        at, mark, delivery_id = query.before.partition("~")
-        if not mark:
-            raise Failure(422, "The cursor is none", "Give 'next' of the page before")
-        clauses.append("(first_at, delivery_id) < (?, ?)")
-        values += [at, delivery_id]
-    return " AND ".join(clauses), values
-
-
-def _view(each: Delivery) -> DeliveryView:
-    fields = {name: getattr(each, name) for name in DeliveryView.__struct_fields__}
-    return msgspec.convert(fields, DeliveryView, strict=False)
-
-
-def _view_reply(each: DeliveryReply) -> ReplyView:
-    return ReplyView(
-        reply_id=each.reply_id,
-        channel=each.channel,
-        address=each.address,
-        delivery_id=each.delivery_id,
-        text=each.text,
-        outcome=each.outcome.value,
-        reason=each.reason,
-        at=each.created_at,
     )
 
 

@@ -9,10 +9,6 @@ from starlette.responses import Response, StreamingResponse
 from services.gateway.call import Call
 from services.gateway.conversations import (
     Asked,
-    Note,
-    Session,
-    SessionSummary,
-    Turn,
     ask,
     follow,
     list_sessions,
@@ -28,7 +24,8 @@ from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import TOKEN, AnswerWords, Question, generate_id
+from shared.contracts import TOKEN, AnswerWords, Question
+from shared.views.desk import Note, Session, SessionSummary, Turn
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"
@@ -97,7 +94,7 @@ async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Respon
         raise Failure(422, "The message is empty", "Say something")
     require_own(call.gateway, session, call.person)
     question = Question(
-        id=call.key if TOKEN.fullmatch(call.key) else generate_id(),
+        id=call.message_id(),
         sender=subjects.USER,
         recipient=subjects.NEXUS,
         text=body.text,
@@ -137,19 +134,19 @@ async def _find_turn(call: Call, session: str, message_id: str) -> Turn:
 
 async def _answer(call: Call, asked: Asked, seconds: float) -> Response:
     location = f"{API}/{asked.session_id}/messages/{asked.id}"
+
+    async def make_frames() -> AsyncGenerator[bytes, None]:
+        yield _frame(b"accepted", asked)
+        async for step in follow(call.gateway, asked):
+            yield _frame(KIND[type(step)], step)
+
     if STREAM in call.request.headers.get("accept", ""):
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Location": location}
-        return StreamingResponse(_frames(call, asked), media_type=STREAM, headers=headers)
+        return StreamingResponse(make_frames(), media_type=STREAM, headers=headers)
     turn = await wait_for_answer(call.gateway, asked, seconds)
     if turn is None or turn.state == "waiting":
         return Response(msgspec.json.encode(turn or asked), 202, {"Location": location}, JSON)
     return Response(msgspec.json.encode(turn), 200, {"Location": location}, JSON)
-
-
-async def _frames(call: Call, asked: Asked) -> AsyncGenerator[bytes, None]:
-    yield _frame(b"accepted", asked)
-    async for step in follow(call.gateway, asked):
-        yield _frame(KIND[type(step)], step)
 
 
 def _frame(event: bytes, content: object) -> bytes:

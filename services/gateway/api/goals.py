@@ -1,22 +1,28 @@
 """Goals: the list, and submitting one."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 
-from services.gateway.api.messages import API
-from services.gateway.call import Call
-from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
+from services.gateway.call import Call, Gateway, Kept
+from services.gateway.inbox import read_open_requests
 from services.gateway.problems import Failure
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
+from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import TaskPriority
-from shared.contracts.base import MAX_TEXT
-from shared.operations.submission import derive_goal_id, make_body, submit_keyed
+from shared.contracts import (
+    Goal,
+    TaskStatus,
+)
+from shared.operations.goals import read_controls
+from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.tasks.submission import MAX_BYTES
-from shared.text.times import format_utc, parse_time
-from shared.views.listed import LatestGoals
+from shared.text.display import flatten
+from shared.text.times import format_utc, parse_time, seconds_between
+from shared.views.listed import LatestGoals, NewGoal, SubmittedGoal
+from shared.views.timeline import GoalSummary, WorkingAgent
 
 ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200
@@ -27,6 +33,83 @@ _RELATIVE = re.compile(
 )
 """``./x``, ``../x`` and ``~/x``, and ``.`` where a folder is named."""
 _WHOLE = re.compile(r"(?<![\w.~/-])/\w|\w://")  # What begins a whole path, or an address
+
+
+MAX_TITLE = 300
+MAX_NOTE = 300
+
+
+async def summarize_goals(gateway: Gateway, goals: Sequence[Goal]) -> list[GoalSummary]:
+    """The summaries of goals, in the same order."""
+    waiting: dict[str, list[str]] = {}
+    for each in await read_open_requests(gateway):
+        waiting.setdefault(each.request.goal_id, []).append(each.request.approval_id)
+    paused = await _paused.find(gateway)
+    spent = gateway.index.store.spending([goal.goal_id for goal in goals])
+    return [
+        _summarize(goal, waiting.get(goal.goal_id, []), spent.get(goal.goal_id), paused) for goal in goals
+    ]
+
+
+def _summarize(
+    goal: Goal, waiting: list[str], spent: tuple[int, float] | None, paused: frozenset[str]
+) -> GoalSummary:
+    tokens, cost = spent or (0, 0.0)
+    completed = sum(task.status is TaskStatus.COMPLETED for task in goal.tasks)
+    at_work = [
+        (task.assignee, task.name, task.started_at)
+        for task in goal.tasks
+        if task.issued and not task.status.final
+    ]
+    if goal.status is TaskStatus.REVIEW:
+        at_work.append((subjects.CRITIC, "review", ""))
+    return GoalSummary(
+        goal_id=goal.goal_id,
+        title=flatten(goal.text, MAX_TITLE),
+        status=str(goal.status),
+        outcome=str(goal.outcome),
+        state=state_of(goal, bool(waiting)),
+        requester=goal.requester,
+        person=goal.person,
+        priority=str(goal.priority),
+        playbook=goal.playbook,
+        tasks_done=completed,
+        tasks_failed=sum(task.status.final for task in goal.tasks) - completed,
+        tasks_all=len(goal.tasks),
+        workers=[
+            WorkingAgent(agent=agent, task=task, since=since, paused=agent in paused)
+            for agent, task, since in at_work
+            if not goal.status.final
+        ],
+        waiting_for=[] if goal.status.final else waiting,
+        submitted_at=goal.submitted_at,
+        ended_at=goal.ended_at,
+        deadline=goal.deadline,
+        seconds=max(0.0, seconds_between(goal.submitted_at, goal.ended_at)),
+        summary=flatten(goal.reason or goal.answer, MAX_NOTE),
+        tokens=tokens,
+        cost=cost,
+        retry_of=goal.retry_of,
+    )
+
+
+def state_of(goal: Goal, waits: bool) -> str:
+    """Where a goal stands, see GoalSummary."""
+    if goal.status.final:
+        return "ended"
+    if waits:
+        return "waiting"
+    if goal.status is TaskStatus.REVIEW:
+        return "review"
+    return "working" if any(task.issued for task in goal.tasks) else "planning"
+
+
+async def _read_paused(gateway: Gateway) -> frozenset[str]:
+    controls = await read_controls(gateway.bus)
+    return frozenset(name for name, control in controls.items() if control.paused)
+
+
+_paused = Kept("control", _read_paused)
 
 
 class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +125,7 @@ class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 50
 
 
-class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
+class GoalList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of goals; ``next`` goes into ``before`` for the following one, 0 at the end.
 
     ``counts`` are the numbers of all goals by status.
@@ -53,27 +136,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
-
-    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown.
-    """
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
-    context: dict[str, Any] = {}
-    context_refs: tuple[str, ...] = ()
-    evidence_refs: tuple[str, ...] = ()
-    priority: TaskPriority = TaskPriority.MEDIUM
-    deadline: str = ""
-
-
-class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
-    """The id under which a goal was submitted."""
-
-    goal_id: str
-
-
-async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
+async def list_goals(call: Call, query: GoalsQuery) -> GoalList:
     """Goals, the latest first, with what they are at."""
     found = call.gateway.index.store.goals(
         statuses=query.status,
@@ -83,7 +146,7 @@ async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
         before=query.before,
         limit=query.limit,
     )
-    return GoalPage(
+    return GoalList(
         goals=await summarize_goals(call.gateway, [goal for _, goal in found]),
         next=found[-1][0] if len(found) == query.limit else 0,
         counts=call.gateway.index.store.count_goals(),
@@ -126,13 +189,14 @@ def require_whole_paths(text: str, context: dict[str, Any]) -> None:
 async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
     """Submit a goal.
 
-    The same Idempotency-Key begins nothing twice, and gets the same answer.
+    The same Idempotency-Key, or the same id of your own, begins nothing twice.
     """
     if not any(letter.isprintable() and not letter.isspace() for letter in body.text):
         raise ValueError("text must be a non-empty string")
-    require_whole_paths(body.text, body.context)
+    if not body.is_resolved:
+        require_whole_paths(body.text, body.context)
     bus, person = call.gateway.bus, call.person.name
-    goal_id = derive_goal_id(bus, person, call.key)
+    goal_id = body.goal_id or derive_goal_id(bus, person, call.key)
     submission = make_body(body.text, body.context, goal_id, person=person)
     submission["priority"] = body.priority
     submission |= {"context_refs": body.context_refs, "evidence_refs": body.evidence_refs}
@@ -144,8 +208,7 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
             f"The goal has {size:,} bytes; the limit is {MAX_BYTES:,}",
             "Put what it needs into files, and name their paths",
         )
-    await submit_keyed(bus, submission, call.key)
-    return SubmittedGoal(goal_id=goal_id)
+    return await submit_once(bus, submission, "" if body.goal_id else call.key)
 
 
 ENDPOINTS = (

@@ -2,70 +2,30 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.approvals import ApprovalView, view_approval
-from services.gateway.api.dead_letters import MAX_ORIGINAL, view_dead_letter
-from services.gateway.api.messages import API
+from services.gateway.api.approvals import MAX_LIMIT, with_goal
+from services.gateway.api.goals import summarize_goals
 from services.gateway.call import Call, Gateway
 from services.gateway.inbox import put_item_aside, read_dead, read_put_aside, read_questions, read_requests
-from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import not_found
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
-from shared.contracts import PutAside, generate_iso_timestamp
+from shared.contracts import DeadLetter, PutAside, generate_iso_timestamp
 from shared.operations.approvals import agent_of
-from shared.operations.letters import Mail
+from shared.operations.dead_letters import read_dead_letter
 from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
 from shared.text.display import flatten
 from shared.text.times import parse_time
-from shared.views.listed import DeadLetterView
+from shared.views.listed import Answered, DeadLetterList, DeadLetterView, Inbox, InboxItem, Mail
+from shared.views.timeline import Approval, GoalSummary
 
 RECENT = timedelta(days=1)  # Answers older than this are left out
 MAX_EACH = 200  # The most items of one kind
 TEXT = 300
-
-
-class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that waits: ``kind`` is approval, question, dead_letter or failed_goal.
-
-    ``title`` and ``text`` say it in two lines, ``since`` is when it began to wait. The part of its kind has
-    all of it. ``number`` of a question names the letter to reply to.
-    """
-
-    id: str
-    kind: str
-    title: str
-    text: str
-    agent: str
-    since: str
-    goal_id: str = ""
-    approval: ApprovalView | None = None
-    question: Mail | None = None
-    dead_letter: DeadLetterView | None = None
-    goal: GoalSummary | None = None
-
-
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person answered or put aside; ``by`` is empty if it is not known who."""
-
-    id: str
-    kind: str
-    title: str
-    outcome: str
-    by: str
-    at: str
-    goal_id: str = ""
-    note: str = ""
-
-
-class Inbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits, the oldest first, and what was answered within a day, the latest first."""
-
-    waiting: list[InboxItem]
-    answered: list[Answered]
 
 
 async def read_inbox(call: Call) -> Inbox:
@@ -75,7 +35,7 @@ async def read_inbox(call: Call) -> Inbox:
         read_put_aside(gateway), read_requests(gateway), read_questions(gateway), _read_dead(gateway)
     )
     recent = select_fairly(requests.approvals, agent_of, MAX_EACH)
-    approvals = [view_approval(gateway, each) for each in recent]
+    approvals = [with_goal(gateway, each) for each in recent]
     items = [
         *(_approval_item(each) for each in approvals if each.state == "waiting"),
         *(_question_item(each) for each in questions.open),
@@ -99,7 +59,7 @@ async def put_aside(call: Call) -> None:
     await put_item_aside(call.gateway, item)
 
 
-def _approval_item(view: ApprovalView) -> InboxItem:
+def _approval_item(view: Approval) -> InboxItem:
     return InboxItem(
         id=f"approval:{view.approval_id}",
         kind="approval",
@@ -165,7 +125,7 @@ def _failed_item(goal: GoalSummary) -> InboxItem:
 
 
 def _answered(
-    approvals: list[ApprovalView], replies: list[tuple[Mail, Mail]], aside: dict[str, PutAside]
+    approvals: list[Approval], replies: list[tuple[Mail, Mail]], aside: dict[str, PutAside]
 ) -> list[Answered]:
     found = [
         Answered(
@@ -209,7 +169,52 @@ def _answered(
     return sorted(recent, key=lambda each: each.at, reverse=True)[:MAX_EACH]
 
 
+MAX_ORIGINAL = 4_000  # Characters of a message that a list shows of it
+
+
+class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters: of one agent, or of each in turn."""
+
+    agent: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 500
+
+
+async def list_dead_letters(call: Call, query: DeadLetterQuery) -> DeadLetterList:
+    """The latest dead letters, latest last."""
+    found, more = await read_dead(call.gateway, query.limit, query.agent)
+    shown = [view_dead_letter(number, letter, MAX_ORIGINAL) for number, letter in found]
+    return DeadLetterList(dead_letters=shown, total=len(shown) + sum(more.values()), more=more)
+
+
+async def show_dead_letter(call: Call) -> DeadLetterView:
+    """A dead letter, and what is kept of its message."""
+    text = call.path["number"]
+    number = int(text) if text.isdecimal() and len(text) <= 18 else 0
+    return view_dead_letter(number, await read_dead_letter(call.gateway.bus, number))
+
+
+def view_dead_letter(number: int, letter: DeadLetter, characters: int | None = None) -> DeadLetterView:
+    """A dead letter as it is shown, with so many characters of its message; None: all that is kept."""
+    return DeadLetterView(
+        number=number,
+        agent=letter.sender,
+        reason=letter.reason,
+        subject=letter.subject,
+        since=letter.created_at,
+        deliveries=letter.deliveries,
+        goal_id=letter.goal_id,
+        task_id=letter.task_id,
+        stream=letter.stream,
+        stream_seq=letter.stream_seq,
+        headers=letter.headers,
+        original=letter.original[:characters],
+        original_size=letter.original_size,
+    )
+
+
 ENDPOINTS = (
     Endpoint("GET", f"{API}/inbox", read_inbox, scope=Scope.READ, tag="inbox"),
     Endpoint("POST", f"{API}/inbox/{{item_id}}/seen", put_aside, scope=Scope.SUBMIT, tag="inbox"),
+    Endpoint("GET", f"{API}/dead-letters", list_dead_letters, scope=Scope.READ, tag="dead letters"),
+    Endpoint("GET", f"{API}/dead-letters/{{number}}", show_dead_letter, scope=Scope.READ, tag="dead letters"),
 )

@@ -1,93 +1,101 @@
 """Mail: the threads of people and agents, and writing to an agent."""
 
+import asyncio
+import contextlib
 from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.messages import API
 from services.gateway.call import Call
-from services.gateway.inbox import read_letters, wait_until_indexed
+from services.gateway.inbox import count_letters, read_letters, wait_until_indexed
 from services.gateway.problems import not_found
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
-from shared.contracts.base import MAX_TEXT
-from shared.operations.letters import Mail, compose, compose_reply, read_mail_item, select_thread, send
+from shared.operations.letters import (
+    compose,
+    compose_reply,
+    find_mail,
+    read_mail_item,
+    search_mail,
+    send,
+)
 from shared.trail.archives import find_archived
-from shared.views.timeline import ArchivedPart
+from shared.views.listed import Mail, MailList, NewLetter, SentLetter
 
-SEARCHED = 500  # Messages between two parties among which a thread is looked for: the last ones
+SEARCHED = 500  # Messages between two parties among which a reply is looked for: the last ones
 
 
 class MailQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which mail: of people (else of all agents, with ``all``), with an agent, older than number ``before``.
+    """Which mail: from ``sender`` to ``recipient``, or with an ``agent``; else of people, or with ``all`` of
+    all agents; older than number ``before``.
 
-    ``thread`` is the number of a message whose thread is wanted.
+    With ``contains`` (whatever its case) and ``thread`` (the number or id of a message of it) the log is
+    searched, 10,000 messages at a time.
     """
 
+    sender: str = ""
+    recipient: str = ""
     agent: str = ""
     all: bool = False
-    thread: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    thread: str = ""
+    contains: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     before: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
 
 
-class MailList(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
+class RepliesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """For how many seconds a reply is waited for, if there is none yet."""
 
-    ``away`` are bundles of the archive that are not here: mail of their time is not among these.
-    """
-
-    mail: list[Mail]
-    next: int
-    away: list[ArchivedPart] = []
-
-
-class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A letter to an agent, or with ``reply_to`` the answer to the message of that number."""
-
-    to: str = ""
-    subject: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    body: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
-    reply_to: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-
-
-class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """The id of a letter and its number."""
-
-    id: str
-    number: int
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
 
 
 async def list_mail(call: Call, query: MailQuery) -> MailList:
     """Letters, questions, answers and reports: of people, of one agent, of one thread."""
-    if query.thread:
-        thread = await _read_thread(call, query.thread)
-        return MailList(mail=thread, next=0, away=await _find_away(call))
-    clauses, values = ["1"], []
-    if not query.all:
+    bus = call.gateway.bus
+    if query.thread or query.contains:
+        parties = query.sender or "*", query.recipient or "*"
+        found, left = await search_mail(
+            bus, *parties, query.limit, containing=query.contains, thread=query.thread, before=query.before
+        )
+        if query.thread and not found:
+            await find_mail(bus, query.thread)
+        return MailList(mail=found, next=left, away=[] if left else await find_archived(bus))
+    wanted = {"sender = ?": query.sender, "recipient = ?": query.recipient, "office < ?": query.before}
+    clauses = [clause for clause, value in wanted.items() if value]
+    values = [value for value in wanted.values() if value]
+    if not (query.sender or query.recipient or query.all):
         clauses.append("(sender = 'user' OR recipient = 'user')")
     if query.agent:
         clauses.append("(sender = ? OR recipient = ?)")
         values += [query.agent, query.agent]
-    if query.before:
-        clauses.append("office < ?")
-        values.append(str(query.before))
-    found = await read_letters(call.gateway, " AND ".join(clauses), values, query.limit)
+    where = " AND ".join(clauses) or "1"
+    found = await read_letters(call.gateway, where, values, query.limit)
     if len(found) == query.limit:
-        return MailList(mail=found, next=found[0].number)
-    return MailList(mail=found, next=0, away=await _find_away(call))
+        older = count_letters(call.gateway, f"{where} AND office < ?", [*values, found[0].number])
+        return MailList(mail=found, next=found[0].number if older else 0, older=older)
+    return MailList(mail=found, away=[part for part in await find_archived(bus) if not part.is_here])
 
 
-async def _find_away(call: Call) -> list[ArchivedPart]:
-    return [part for part in await find_archived(call.gateway.bus) if not part.is_here]
+async def read_mail(call: Call) -> Mail:
+    """A message by its number or id."""
+    return await find_mail(call.gateway.bus, call.path["message"])
 
 
-async def _read_thread(call: Call, number: int) -> list[Mail]:
-    item = await read_mail_item(call.gateway.bus, number)
-    parties = [item.sender, item.recipient]
-    where = "sender IN (?, ?) AND recipient IN (?, ?)"
-    found = await read_letters(call.gateway, where, [*parties, *parties], SEARCHED)
-    return select_thread(found, item.id) or [item]
+async def read_replies(call: Call, query: RepliesQuery) -> MailList:
+    """The replies to a message; if there is none yet, the first is waited for."""
+    index, until = call.gateway.index, asyncio.get_running_loop().time() + query.wait
+    item = await find_mail(call.gateway.bus, call.path["message"])
+    where, values = "sender = ? AND recipient = ? AND office > ?", (item.recipient, item.sender, item.number)
+    while True:
+        position = index.position
+        found = await read_letters(call.gateway, where, values, SEARCHED)
+        replies = [mail for mail in found if mail.session == item.id]
+        if replies or asyncio.get_running_loop().time() >= until:
+            return MailList(mail=replies)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while index.position == position:
+                    await index.wait_for_change()
 
 
 async def write_letter(call: Call, body: NewLetter) -> SentLetter:
@@ -108,5 +116,7 @@ async def write_letter(call: Call, body: NewLetter) -> SentLetter:
 
 ENDPOINTS = (
     Endpoint("GET", f"{API}/mail", list_mail, scope=Scope.READ, tag="mail"),
+    Endpoint("GET", f"{API}/mail/{{message}}", read_mail, scope=Scope.READ, tag="mail"),
+    Endpoint("GET", f"{API}/mail/{{message}}/replies", read_replies, scope=Scope.READ, tag="mail"),
     Endpoint("POST", f"{API}/mail", write_letter, scope=Scope.SUBMIT, tag="mail", status=201),
 )

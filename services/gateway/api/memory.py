@@ -1,38 +1,49 @@
-"""Memory: search, nodes with their history, the graph and its versions, briefings and their changes."""
+"""Memory: search, nodes with their history, the graph and its versions, briefings and their changes; what
+commands ask of it, and what people write there.
+"""
 
 import asyncio
 import difflib
 from collections.abc import Awaitable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from starlette.responses import Response as HttpResponse
 
 from services.gateway.call import Call
 from services.gateway.problems import Failure, not_found
-from services.gateway.routing import Endpoint
-from shared.access.scopes import Scope
+from services.gateway.routing import JSON, Endpoint, require_scope
+from shared import subjects
+from shared.access.scopes import Person, Scope
+from shared.asyncapi.channels import MEMORY_VERBS
 from shared.contracts import (
     NAME,
     TOKEN,
     Briefing,
+    BriefQuery,
     Direction,
     Edge,
     EdgesQuery,
     HistoryQuery,
     Hit,
-    Layout,
-    LayoutQuery,
+    MemoryWrite,
+    MemoryWritten,
     Node,
     NodeHistory,
+    Picture,
+    PictureQuery,
     Relation,
     Traversal,
     TraverseQuery,
     VersionPage,
     VersionsQuery,
+    generate_id,
 )
-from shared.contracts.queries import MAX_PLACED
+from shared.contracts.base import amended
+from shared.contracts.queries import MAX_PAGE
 from shared.errors import Refused
-from shared.memory import Memory
+from shared.memory import Memory, WriteRefused
+from shared.views.memory_change import MemoryChange
 
 API = "/api/v1/memory"
 MAX_EDGES = 200  # The most edges that come with a node
@@ -43,7 +54,7 @@ T = TypeVar("T")
 Version = Annotated[int, msgspec.Meta(ge=0, le=MAX_VERSION)]
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
 AgentName = Annotated[str, msgspec.Meta(pattern=f"^{NAME.pattern}$")]
-Id = Annotated[str, msgspec.Meta(pattern=f"^({TOKEN.pattern})?$")]
+Name = Annotated[str, msgspec.Meta(pattern=f"^{TOKEN.pattern}$")]
 
 
 class MemorySearch(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,37 +113,6 @@ class NeighboursQuery(msgspec.Struct, frozen=True, kw_only=True):
     at: Version = 0
 
 
-class VersionPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of graph versions, the latest first: those before ``before`` (0: the latest)."""
-
-    before: Version = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
-
-
-class GraphLayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of the graph to draw: near ``anchor``, or the most important; at a version (0: now)."""
-
-    at: Version = 0
-    anchor: Id = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PLACED)] = 500
-    forgotten: bool = False
-
-
-class BriefingQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose briefing, as of which graph version (0: now); ``compact`` asks for titles alone.
-
-    The text has at most ``max_chars`` characters, a section ``per_section`` nodes (0: any). Without
-    ``include_contradictions``, the sides of contradictions stand where they would without them.
-    """
-
-    agent: AgentName
-    at: Version = 0
-    compact: bool = False
-    max_chars: Annotated[int, msgspec.Meta(ge=1_000, le=60_000)] = 8_000
-    per_section: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
-    include_contradictions: bool = True
-
-
 class BriefingDiffQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
     """Whose briefing, and between which graph versions; ``to`` 0 is the present one."""
 
@@ -158,6 +138,18 @@ class BriefingDiff(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "
     added: int
     removed: int
     lines: list[DiffLine]
+
+
+class NamesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ids of nodes, or how they begin."""
+
+    names: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_PAGE)]
+
+
+class FoundIds(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids that begin so; a name that fits none is among them as it is."""
+
+    ids: list[str]
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,21 +233,17 @@ async def walk_from_node(call: Call, query: NeighboursQuery) -> Traversal:
     return await _of_known(_memory(call).traverse(walk))
 
 
-async def list_versions(call: Call, query: VersionPageQuery) -> VersionPage:
+async def list_versions(call: Call, query: VersionsQuery) -> VersionPage:
     """Graph versions, the latest first: when, by whom, and what was changed."""
-    return await _memory(call).versions(VersionsQuery(before=query.before, limit=query.limit))
+    return await _memory(call).versions(query)
 
 
-async def lay_out_graph(call: Call, query: GraphLayoutQuery) -> Layout:
-    """Where to draw the nodes of the graph.
-
-    The same version looks the same each time, and a node stays where it was from one version to the next.
-    """
-    wanted = LayoutQuery(at=query.at, anchor=query.anchor, limit=query.limit, forgotten=query.forgotten)
-    return await _of_known(_memory(call).layout(wanted))
+async def draw_graph(call: Call, query: PictureQuery) -> Picture:
+    """The nodes and edges of the graph that are to be drawn."""
+    return await _of_known(_memory(call).picture(query))
 
 
-async def read_briefing(call: Call, query: BriefingQuery) -> Briefing:
+async def read_briefing(call: Call, query: BriefQuery) -> Briefing:
     """The briefing of an agent: ``text``, and the nodes it was made of."""
     return await _of_known(_memory(call).brief(**msgspec.structs.asdict(query)))
 
@@ -296,6 +284,65 @@ def diff_lines(before: str, after: str) -> list[DiffLine]:
     return lines
 
 
+async def find_ids(call: Call, body: NamesQuery) -> FoundIds:
+    """The ids of nodes by how they begin: four characters or more, if no other begins so."""
+    return FoundIds(ids=await _memory(call).find_ids(body.names))
+
+
+def _pass_on(verb: str, scope: Scope = Scope.READ) -> Endpoint:
+    """The row that passes a query on to memory, and memory's answer back."""
+    summary, query, answer = MEMORY_VERBS[verb]
+
+    async def ask(call: Call, body: Any) -> HttpResponse:
+        if getattr(body, "action", "status") != "status":  # it occupies all of memory for a while
+            require_scope(call.request, Scope.ADMIN)
+        return HttpResponse(await _of_known(_memory(call).ask(verb, body)), media_type=JSON)
+
+    ask.__name__, ask.__doc__ = f"ask_memory_{verb}", f"{summary}."
+    ask.__annotations__["body"] = query
+    return Endpoint("POST", f"{API}/{verb}", ask, scope=scope, tag="memory", contracts=(answer,))
+
+
+async def write_memory(call: Call, body: MemoryChange) -> MemoryWritten:
+    """Add and change nodes and edges, retire nodes, remove edges: all of it or nothing.
+
+    It answers once it is on disk; ``error`` and ``rejection`` say why nothing was stored. What may be sent
+    again has an ``id``, under which it is stored once. What a person says is that person's; a node whose text
+    stays as it was stays its author's, and administrators may name another. Nothing is forgotten so.
+    """
+    memory = _memory(call)
+    nodes = body.nodes
+    if call.person.name and nodes:  # at the command line of its machine it is not known who it is
+        known = {node.id: node for node in await memory.get(*(node.id for node in nodes))}
+        nodes = tuple(_sign(call.person, node, known.get(node.id)) for node in nodes)
+    write = MemoryWrite(
+        id=body.id or generate_id(),
+        sender=subjects.USER,
+        person=call.person.name,
+        nodes=nodes,
+        edges=body.edges,
+        retire=body.retire,
+        unlink=body.unlink,
+        insist=body.insist,
+    )
+    try:
+        return await memory.write(write)
+    except WriteRefused as refused:
+        return refused.written
+
+
+def _sign(person: Person, node: Node, known: Node | None) -> Node:
+    """A node with its author, ``known`` as memory holds it."""
+    if known is not None and (known.title, known.body) == (node.title, node.body):
+        source, name = known.source, known.metadata.get("person", "")
+    elif person.scope is Scope.ADMIN and (node.source.agent != subjects.USER or "person" in node.metadata):
+        source, name = node.source, node.metadata.get("person", "")
+    else:
+        source, name = msgspec.structs.replace(node.source, agent=subjects.USER), person.name
+    rest = {key: value for key, value in node.metadata.items() if key != "person"}
+    return amended(node, source=source, metadata={**rest, "person": name} if name else rest)
+
+
 def _memory(call: Call) -> Memory:
     return Memory(call.gateway.bus)
 
@@ -312,9 +359,12 @@ async def _of_known(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except Refused as error:
-        if any(missing in error.cause for missing in ("not in memory", "no graph version", "no agent")):
-            raise Failure(404, error.cause, error.cure) from None
-        raise
+        cause, cure = error.cause, error.cure
+        if "not in memory" in cause:
+            cause, cure = f"{cause[0].upper()}{cause[1:]}", cure or "'mailroom memory search' finds ids"
+        elif not any(missing in cause for missing in ("no graph version", "no agent")):
+            raise
+        raise Failure(404, cause, cure) from None
 
 
 ENDPOINTS = (
@@ -323,7 +373,11 @@ ENDPOINTS = (
     Endpoint("GET", f"{API}/nodes/{{id}}", read_node, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/nodes/{{id}}/neighbours", walk_from_node, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/versions", list_versions, scope=Scope.READ, tag="memory"),
-    Endpoint("GET", f"{API}/graph", lay_out_graph, scope=Scope.READ, tag="memory"),
+    Endpoint("GET", f"{API}/graph", draw_graph, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief", read_briefing, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief/diff", compare_briefings, scope=Scope.READ, tag="memory"),
+    Endpoint("POST", f"{API}/ids", find_ids, scope=Scope.READ, tag="memory"),
+    *map(_pass_on, ("search", "get", "list", "edges", "traverse", "paths", "stats", "health", "linker")),
+    *(_pass_on(verb, Scope.ADMIN) for verb in subjects.MEMORY_PEOPLE_VERBS if verb != "linker"),
+    Endpoint("POST", f"{API}/write", write_memory, scope=Scope.SUBMIT, tag="memory"),
 )

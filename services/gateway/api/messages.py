@@ -2,26 +2,28 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from services.gateway.call import Call
+from services.gateway.api.goals import summarize_goals
+from services.gateway.call import Call, Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import find_messages
-from services.gateway.index.rows import STREAMS, MessageRow, Position
+from services.gateway.index.rows import STREAMS, Position
 from services.gateway.index.store import MAX_PAGE, Filter
 from services.gateway.problems import not_found
-from services.gateway.routing import Endpoint
+from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
-from shared.contracts import Goal
-from shared.trail.archives import find_archive, read_message
+from shared.bus import Stored
+from shared.trail.archives import find_archive, read_message, read_messages
 from shared.trail.verification import Verification, verify_here
+from shared.views.timeline import GoalSummary, MessageRow
 
 KEEP_ALIVE = 15.0
 """Seconds after which a silent stream gets an ``alive`` event: the browser sees that it is not lost."""
-API = "/api/v1"
 MESSAGE = API + "/messages/{stream}/{seq}"
 CURE = f"The streams are {', '.join(STREAMS)}"
 
@@ -73,20 +75,10 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 20
 
 
-class FoundGoal(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal that was found."""
-
-    goal_id: str
-    text: str
-    status: str
-    outcome: str
-    submitted_at: str
-
-
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, the latest first."""
 
-    goals: list[FoundGoal]
+    goals: list[GoalSummary]
     messages: list[MessageRow]
 
 
@@ -118,19 +110,22 @@ async def read_whole_message(call: Call) -> WholeMessage:
     """One message as it is stored, with its headers."""
     stream, number = call.path["stream"], call.path["seq"]
     if stream not in STREAMS or not number.isdecimal() or len(number) > 18:
-        raise not_found(
-            f"message {number[:20]!r} of {stream[:40]!r}", f"The streams are {', '.join(STREAMS)}"
-        )
+        raise not_found(f"message {number[:20]!r} of {stream[:40]!r}", CURE)
     stored = await read_message(call.gateway.bus, stream, int(number))
     row = call.gateway.index.store.message(stream, int(number))
     if stored is None or row is None:
         archive = await find_archive(call.gateway.bus, stream, int(number))
         raise not_found(f"message {number} of {stream}", f"{archive.absence}" if archive else "")
-    try:
-        body, raw = msgspec.json.decode(stored.data), ""
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        body, raw = None, stored.data.decode("utf-8", "replace")
+    body, raw = _decode(stored)
     return WholeMessage(message=row, headers=stored.headers, body=body, raw=raw)
+
+
+def _decode(stored: Stored) -> tuple[Any, str]:
+    """The JSON of a message, or if it is none its text."""
+    try:
+        return msgspec.json.decode(stored.data), ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None, stored.data.decode("utf-8", "replace")
 
 
 async def search(call: Call, query: SearchQuery) -> SearchResult:
@@ -138,18 +133,8 @@ async def search(call: Call, query: SearchQuery) -> SearchResult:
     store = call.gateway.index.store
     goals = [goal for _, goal in store.goals(text=query.q, limit=query.limit)]
     return SearchResult(
-        goals=[_found(goal) for goal in goals],
+        goals=await summarize_goals(call.gateway, goals),
         messages=await find_messages(store, Filter(text=query.q), limit=query.limit),
-    )
-
-
-def _found(goal: Goal) -> FoundGoal:
-    return FoundGoal(
-        goal_id=goal.goal_id,
-        text=goal.text[:200],
-        status=goal.status,
-        outcome=goal.outcome,
-        submitted_at=goal.submitted_at,
     )
 
 
@@ -207,10 +192,69 @@ def _state(index: LogIndex) -> bytes:
     return msgspec.json.encode({"problem": index.problem})
 
 
+PAGE = 200  # Messages that are read at once
+
+
+class ExportQuery(Filter, frozen=True, kw_only=True):
+    """Which messages, oldest first, from after a position on; at most ``limit``."""
+
+    after: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1_000_000
+
+
+class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A line: where the message is stored, its headers, and its JSON (as text if it is none)."""
+
+    stream: str
+    seq: int
+    time: str
+    subject: str
+    headers: dict[str, str]
+    body: Any
+
+
+async def export_messages(call: Call, query: ExportQuery) -> Response:
+    """Whole messages of the log, one JSON object a line, to be kept as a file."""
+    after = Position.parse(query.after) if query.after else Position()
+    name = f"mailroom-{datetime.now(UTC):%Y%m%d-%H%M%S}.jsonl"
+    headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}"'}
+    lines = _lines(call.gateway, query, after)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+
+
+async def _lines(gateway: Gateway, query: ExportQuery, after: Position) -> AsyncGenerator[bytes, None]:
+    left = query.limit
+    while left > 0:
+        rows = await find_messages(gateway.index.store, query, after=after, limit=min(PAGE, left))
+        if not rows:
+            return
+        read = {
+            stream: await read_messages(
+                gateway.bus, stream, [row.seq for row in rows if row.stream == stream]
+            )
+            for stream in STREAMS
+        }
+        for row in rows:
+            if stored := read[row.stream].get(row.seq):
+                body, raw = _decode(stored)
+                found = ExportedMessage(
+                    stream=stored.stream,
+                    seq=stored.seq,
+                    time=stored.time,
+                    subject=stored.subject,
+                    headers=stored.headers,
+                    body=raw if body is None else body,
+                )
+                yield msgspec.json.encode(found) + b"\n"
+        after = Position.parse(rows[-1].position)
+        left -= len(rows)
+
+
 ENDPOINTS = (
     Endpoint("GET", f"{API}/messages", list_messages, scope=Scope.READ, tag="messages"),
     Endpoint("GET", MESSAGE, read_whole_message, scope=Scope.READ, tag="messages"),
     Endpoint("GET", f"{API}/search", search, scope=Scope.READ, tag="messages"),
     Endpoint("GET", f"{API}/events", follow, scope=Scope.READ, tag="messages"),
     Endpoint("POST", f"{API}/audit/verify", verify, scope=Scope.READ, tag="messages"),
+    Endpoint("GET", f"{API}/export", export_messages, scope=Scope.READ, tag="messages"),
 )

@@ -1,16 +1,19 @@
 """Signing in and out, and who one is."""
 
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import msgspec
 from starlette.responses import Response
 
 from services.gateway.call import Call
-from services.gateway.problems import Failure
+from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.authentication import Authenticator, Credential, clear_cookie, set_cookie
-from shared.access.scopes import Person, Scope, list_scopes
+from shared.access.credentials import Tokens
+from shared.access.scopes import Person, Scope, list_scopes, parse_scope
 from shared.contracts import AccessAct
+from shared.contracts.base import NAME
 
 PATH = "/api/v1/session"
 Secret = Annotated[str, msgspec.Meta(max_length=200)]
@@ -40,16 +43,11 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     scopes: list[str]
     position: str = ""
 
-    @classmethod
-    def of(cls, person: Person) -> "SessionInfo":
-        """The information about ``person``."""
-        return cls(person=person.name, scopes=list_scopes(person.scope))
-
 
 async def read_session(call: Call) -> SessionInfo:
     """Who makes the request."""
     position = str(call.gateway.index.position)
-    return msgspec.structs.replace(SessionInfo.of(call.person), position=position)
+    return SessionInfo(person=call.person.name, scopes=list_scopes(call.person.scope), position=position)
 
 
 async def sign_in(call: Call, body: SignIn) -> Response:
@@ -59,7 +57,9 @@ async def sign_in(call: Call, body: SignIn) -> Response:
     another one's name by a link.
     """
     access = Authenticator(call.gateway.settings)
-    if call.person.name and not await _is_same_person(access, call.person, body):
+    same = body.token and access.identify_token(body.token) == call.person
+    same = same or (body.link and access.links.find(body.link) == call.person.name)
+    if call.person.name and not same:
         raise Failure(409, f"This browser is signed in as {call.person.name}", "Sign out first")
     if bool(body.link) == bool(body.token):
         raise Failure(422, "Give either the code of a link or a token", 'Such as {"link": "..."}')
@@ -70,14 +70,10 @@ async def sign_in(call: Call, body: SignIn) -> Response:
         call.gateway.access.note(AccessAct.SIGN_IN_REFUSED, address=address, reason=failure.cause)
         raise
     call.gateway.access.note(AccessAct.SIGNED_IN, person=person.name, address=address)
-    answer = Response(msgspec.json.encode(SessionInfo.of(person)), media_type=JSON)
+    info = SessionInfo(person=person.name, scopes=list_scopes(person.scope))
+    answer = Response(msgspec.json.encode(info), media_type=JSON)
     set_cookie(answer, call.request.state.site, secret)
     return answer
-
-
-async def _is_same_person(access: Authenticator, person: Person, body: SignIn) -> bool:
-    found = access.identify_token(body.token) if body.token else None
-    return found == person or (bool(body.link) and access.links.find(body.link) == person.name)
 
 
 def _begin(access: Authenticator, body: SignIn) -> tuple[Person, str]:
@@ -113,8 +109,87 @@ async def sign_out(call: Call, query: SignOutQuery) -> Response:
     return answer
 
 
+TOKENS = "/api/v1/tokens"
+MAX_DAYS = 3_650
+
+
+class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The token to be made; ``days`` until it expires, or null for one that does not."""
+
+    name: Annotated[str, msgspec.Meta(pattern=f"^{NAME.pattern}$")]
+    scopes: Annotated[list[str], msgspec.Meta(min_length=1, max_length=8)]
+    days: Annotated[int, msgspec.Meta(ge=1, le=MAX_DAYS)] | None = None
+
+
+class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A token without its secret."""
+
+    name: str
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    used_at: datetime | None
+    expired: bool
+
+
+class TokenList(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens by name."""
+
+    tokens: list[TokenRow]
+
+
+class MadeToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A new token: ``token`` is shown this once."""
+
+    name: str
+    token: str
+
+
+async def list_tokens(call: Call) -> TokenList:
+    """The tokens, those that expired too, without their secrets."""
+    return TokenList(
+        tokens=[
+            TokenRow(
+                name=token.name,
+                scopes=list_scopes(token.scope),
+                created_at=token.created_at,
+                expires_at=token.expires_at,
+                used_at=token.used_at,
+                expired=token.expired,
+            )
+            for token in Tokens(call.gateway.settings).list()
+        ]
+    )
+
+
+async def add_token(call: Call, body: NewToken) -> MadeToken:
+    """Make a token; the answer alone has its secret."""
+    scope = parse_scope(body.scopes)
+    tokens = Tokens(call.gateway.settings)
+    if tokens.find_named(body.name):
+        raise Failure(
+            409, f"There is a token {body.name!r} already", "Choose another name, or revoke that one"
+        )
+    lifetime = timedelta(days=body.days) if body.days else None
+    secret = tokens.add(body.name, scope, lifetime)
+    call.gateway.access.note_token(AccessAct.TOKEN_ADDED, body.name, call.person.name)
+    return MadeToken(name=body.name, token=secret)
+
+
+async def revoke_token(call: Call) -> None:
+    """Make a token invalid at once; sessions that were begun with it end too."""
+    tokens, name = Tokens(call.gateway.settings), call.path["name"]
+    if all(token.name != name for token in tokens.list()):
+        raise not_found(f"token {name[:64]!r}")
+    tokens.revoke(name)
+    call.gateway.access.note_token(AccessAct.TOKEN_REVOKED, name, call.person.name)
+
+
 ENDPOINTS = (
     Endpoint("GET", PATH, read_session, scope=Scope.READ, tag="session"),
     Endpoint("POST", PATH, sign_in, scope=Scope.NONE, tag="session"),
     Endpoint("DELETE", PATH, sign_out, scope=Scope.READ, tag="session", status=204),
+    Endpoint("GET", TOKENS, list_tokens, scope=Scope.ADMIN, tag="tokens"),
+    Endpoint("POST", TOKENS, add_token, scope=Scope.ADMIN, tag="tokens", status=201),
+    Endpoint("DELETE", f"{TOKENS}/{{name}}", revoke_token, scope=Scope.ADMIN, tag="tokens"),
 )

@@ -1,20 +1,31 @@
 """What people are told, made from the messages of the log."""
 
 import re
-from datetime import timedelta
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from services.gateway.call import Gateway
+from services.gateway.delivery.journal import Journal
+from services.gateway.delivery.sender import first_attempt
 from services.gateway.inbox import is_question
+from services.gateway.index.index import LogIndex
+from services.gateway.index.rows import STREAMS, Position
+from services.gateway.index.store import Filter
 from shared import subjects
-from shared.access.address import public_address
-from shared.bus import Stored
+from shared.access.credentials import RecordFile, public_address
+from shared.bus import Bus, Stored
+from shared.bus.client import is_handled
 from shared.clock import seconds_between
 from shared.contracts import (
     AgentReport,
     ApprovalRequest,
     DeadLetter,
+    Delivery,
     DeliveryKind,
     Email,
     Goal,
@@ -23,8 +34,11 @@ from shared.contracts import (
     TaskStatus,
     decode,
 )
-from shared.operations.letters import Mail, parse_mail
+from shared.delivery.channels import Channel, Deliver
+from shared.operations.letters import parse_mail
+from shared.queries.records import last_sequence
 from shared.text.display import flatten, quote_exactly
+from shared.trail.archives import read_message
 
 TITLE, LINE, BODY = 200, 400, 8_000  # The most characters of a title, of a line and of a text
 ASKED = "told"  # What the ids of questions begin with that people asked by replying
@@ -94,7 +108,14 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
                 mail = parse_mail(stored)
                 if mail is None or not await is_question(gateway, mail):
                     return None
-                return _question_event(mail, address)
+                return Event(
+                    key=mail.id,
+                    kind=DeliveryKind.QUESTION,
+                    title=flatten(f"{mail.sender} asks: {mail.subject or mail.body}", TITLE),
+                    text=quote_exactly(mail.body, BODY, f"at {address}/"),
+                    about=str(mail.number),
+                    link=f"{address}/",
+                )
     return None
 
 
@@ -129,17 +150,6 @@ def _approval_event(request: ApprovalRequest, address: str) -> Event:
     )
 
 
-def _question_event(mail: Mail, address: str) -> Event:
-    return Event(
-        key=mail.id,
-        kind=DeliveryKind.QUESTION,
-        title=flatten(f"{mail.sender} asks: {mail.subject or mail.body}", TITLE),
-        text=quote_exactly(mail.body, BODY, f"at {address}/"),
-        about=str(mail.number),
-        link=f"{address}/",
-    )
-
-
 def _briefing_event(report: AgentReport, address: str) -> Event:
     return Event(
         key=report.report_id,
@@ -162,3 +172,144 @@ def _answer_event(response: Response) -> Event | None:
         goal_id=response.goal_id,
         about=response.cause,
     )
+
+
+READ = "log"
+Wake = Callable[[str], None]  # Called with the name of a channel that has something to send
+
+
+class Dispatcher:
+    """Makes deliveries of what happens from now on, and of what happened while the gateway was off."""
+
+    def __init__(self, gateway: Gateway, deliver: Deliver, journal: Journal, zone: tzinfo | None) -> None:
+        self._gateway, self._deliver, self._journal, self._zone = gateway, deliver, journal, zone
+        self._reader = LogReader(gateway.bus, gateway.index, gateway.settings.gateway / "told.json")
+
+    async def run(self, wake: Wake) -> None:
+        """Follow the log without end; ``wake`` is called with the channel of each new delivery."""
+        long = timedelta(seconds=self._deliver.long_goal)
+        async for position, stored in self._reader.follow(READ):
+            event = await make_event(stored, self._gateway, long)
+            if event and await self._tell(event, wake):
+                self._reader.note(READ, position=position)
+
+    def forget(self) -> None:
+        """Begin with what happens from now on: nothing is told at present."""
+        self._reader.forget_all_but(())
+
+    async def _tell(self, event: Event, wake: Wake) -> bool:
+        """Write the deliveries of an event; whether there is one."""
+        if event.kind is DeliveryKind.ANSWER:
+            # The answer to a reply goes to the channel that the reply came by.
+            reply = await self._journal.read_reply(event.about)
+            channel = self._deliver.channels.get(reply.channel) if reply else None
+            if reply is None or channel is None:
+                return False
+            before = await self._journal.find(reply.channel, delivery_id=reply.delivery_id)
+            title = f"Re: {before.title.removeprefix('Re: ')}"[:500] if before else "Mailroom"
+            await self.add(reply.channel, channel, msgspec.structs.replace(event, title=title), wake)
+            return True
+        told = [
+            (name, channel)
+            for name, channel in self._deliver.channels.items()
+            if self._deliver.is_told(channel, event.kind)
+        ]
+        for name, channel in told:
+            await self.add(name, channel, event, wake)
+        return bool(told)
+
+    async def add(self, name: str, channel: Channel, event: Event, wake: Wake) -> None:
+        """Write the delivery of an event on a channel, unless it is known."""
+        urgency = self._deliver.urgency_of(event.kind)
+        now = datetime.now(UTC)
+        due = first_attempt(urgency, now, self._deliver.quiet_span(channel), self._zone)
+        delivery = Delivery(
+            sender=subjects.GATEWAY,
+            recipient=subjects.USER,
+            goal_id=event.goal_id,
+            delivery_id=self._gateway.bus.derive_id("delivery", name, event.kind, event.key),
+            channel=name,
+            kind=event.kind,
+            urgency=urgency,
+            title=event.title,
+            text=event.text,
+            link=event.link,
+            about=event.about,
+            first_at=now.isoformat(),
+            due_at=due.astimezone(UTC).isoformat() if due else "",
+        )
+        if await self._journal.add(delivery):
+            wake(name)
+
+
+NOTE_INTERVAL = 30.0
+"""Seconds after which it is written how far the log was read, though there was nothing to tell."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the log was read: a position.
+
+    ``delivered`` are the ids of what was told last; ``failing_since``, in seconds since 1970, is the first
+    attempt to tell what follows.
+    """
+
+    position: str
+    delivered: tuple[str, ...] = ()
+    failing_since: float = 0.0
+
+
+class LogReader:
+    """The messages that people may be told of, for readers with names; ``path`` keeps how far each is.
+
+    It is written after what a message leads to: what is read again after a crash was perhaps told.
+    """
+
+    def __init__(self, bus: Bus, index: LogIndex, path: Path) -> None:
+        self._bus, self._index = bus, index
+        self._progress = RecordFile(path, Progress)
+
+    async def follow(self, name: str) -> AsyncIterator[tuple[str, Stored]]:
+        """Each message and its position, without end; a new reader begins with what happens from now on."""
+        known = self.find(name)
+        if known is None:
+            ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
+            known = self.note(name, position=str(Position(*ends)))
+        noted = time.monotonic()
+        async for batch in self._index.events(Position.parse(known.position), Filter()):
+            for each in batch:
+                stored = None
+                if may_be_told(each.row.subject):
+                    stored = await read_message(self._bus, each.row.stream, each.row.seq)
+                if stored is not None and not is_handled(stored.headers):
+                    yield each.row.position, stored
+            if time.monotonic() - noted > NOTE_INTERVAL:
+                self.note(name, position=batch[-1].row.position)
+                noted = time.monotonic()
+
+    def find(self, name: str) -> Progress | None:
+        """How far a reader is; None for a new one."""
+        return self._progress.read().get(name)
+
+    def note(self, name: str, **fields: Any) -> Progress:
+        """Write how far a reader is; a field that is not given stays."""
+        with self._progress.change() as records:
+            known = records.get(name)
+            records[name] = msgspec.structs.replace(known, **fields) if known else Progress(**fields)
+            return records[name]
+
+    def forget_all_but(self, names: Collection[str]) -> None:
+        """Forget the other readers: one of such a name is new."""
+        if self._progress.read().keys() - names:
+            with self._progress.change() as records:
+                for name in records.keys() - names:
+                    del records[name]
+
+
+def may_be_told(subject: str) -> bool:
+    """Whether people may be told of a message on ``subject``."""
+    match subject.split("."):
+        case ["approval", _, "asked", _] | ["dead", _] | ["state", "goal", _]:
+            return True
+        case ["mail", recipient, _]:
+            return recipient == subjects.USER
+    return False

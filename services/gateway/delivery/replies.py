@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from services.gateway.call import Gateway
 from services.gateway.conversations import ask, read_history
-from services.gateway.delivery.codes import LIFE, MAX_WRONG, Codes
-from services.gateway.delivery.dispatcher import Dispatcher, Wake
-from services.gateway.delivery.events import ASKED, Event
+from services.gateway.delivery.events import ASKED, Dispatcher, Event, Wake
 from services.gateway.delivery.journal import Journal
+from services.gateway.delivery.sender import LIFE, MAX_WRONG, Codes
 from services.gateway.inbox import forget_requests
 from shared import subjects
 from shared.clock import parse_timestamp
@@ -29,8 +28,7 @@ from shared.contracts import (
     ReplyOutcome,
 )
 from shared.contracts.base import MAX_PERSON
-from shared.delivery.config import AnyChannel, Mail, Telegram
-from shared.delivery.message import Reply
+from shared.delivery.channels import AnyChannel, Mail, Reply, Telegram
 from shared.errors import BusError, MailroomError
 from shared.language.times.time_parser import choose
 from shared.log import logger
@@ -110,12 +108,19 @@ class Replies:
                 await self._say(known)
             return
         delivery = await self._journal.find(name, delivery_id=reply.delivery_id, reference=reply.reference)
-        ignored = reply.ignored or self._find_forgery(channel, reply)
+        ignored = reply.ignored
+        if isinstance(channel, Mail) and not self._codes.is_token(reply.delivery_id, reply.token):
+            # Anybody can write any sender into a mail.
+            ignored = ignored or "it does not bring back the token of a mail of ours"
         if ignored:
             self._gateway.access.note(
                 AccessAct.REPLY_REFUSED, address=reply.address, about=name, reason=ignored
             )
             return
+        text = reply.text
+        if delivery is not None:  # the log is not to hold a code
+            code = self._codes.code(delivery.delivery_id)
+            text = re.sub(code, "(code)", text, flags=re.IGNORECASE)
         note = DeliveryReply(
             sender=subjects.GATEWAY,
             recipient=subjects.USER,
@@ -124,7 +129,7 @@ class Replies:
             channel=name,
             address=reply.address[:300],
             delivery_id=delivery.delivery_id if delivery else "",
-            text=self._hide_code(delivery, reply.text)[:10_000],
+            text=text[:10_000],
             outcome=ReplyOutcome.IGNORED,
             thread=reply.thread[:1_000],
         )
@@ -139,12 +144,6 @@ class Replies:
             title = f"Re: {delivery.title.removeprefix('Re: ')}"[:500] if delivery else "Mailroom"
             event = Event(key=reply_id, kind=DeliveryKind.ANSWER, title=title, text=said, about=reply_id)
             await self._dispatcher.add(name, channel, event, self._wake)
-
-    def _find_forgery(self, channel: AnyChannel, reply: Reply) -> str:
-        """Why a mail answers none of ours; anybody can write any sender into one."""
-        if isinstance(channel, Mail) and not self._codes.is_token(reply.delivery_id, reply.token):
-            return "it does not bring back the token of a mail of ours"
-        return ""
 
     async def _act(
         self, note: DeliveryReply, delivery: Delivery | None, channel: AnyChannel, reply: Reply
@@ -169,8 +168,15 @@ class Replies:
                 return ReplyOutcome.REFUSED, f"Refused: {delivery.title}"
         elif delivery is not None and delivery.kind is DeliveryKind.REMINDER:
             command = parse_reminder(text)
+            # Nexus is sent the text as a question; its answer comes back as to any question.
+            if command.act == "done":
+                words = f"Mark the reminder {delivery.about} as done"
+                return await self._ask(note, words, ReplyOutcome.DONE)
+            if command.act == "cancel":
+                return await self._ask(note, f"Cancel the reminder {delivery.about}", ReplyOutcome.ASKED)
             if command.act:
-                return await self._change_reminder(note, delivery, command)
+                words = f"Snooze the reminder {delivery.about} {_say_until(command.rest)}"
+                return await self._ask(note, words, ReplyOutcome.SNOOZED)
         elif delivery is not None and delivery.kind is DeliveryKind.QUESTION:
             original = await read_mail_item(self._gateway.bus, int(delivery.about))
             email = compose_reply(original, text, person=note.person, email_id=note.reply_id)
@@ -200,17 +206,6 @@ class Replies:
         self._wrong[delivery.delivery_id] = wrong + 1
         return "The code is missing or wrong: reply with the code that came with the request."
 
-    async def _change_reminder(
-        self, note: DeliveryReply, delivery: Delivery, command: Command
-    ) -> tuple[ReplyOutcome, str]:
-        """Send nexus the text as a question; its answer comes back as to any question."""
-        if command.act == "done":
-            return await self._ask(note, f"Mark the reminder {delivery.about} as done", ReplyOutcome.DONE)
-        if command.act == "cancel":
-            return await self._ask(note, f"Cancel the reminder {delivery.about}", ReplyOutcome.ASKED)
-        text = f"Snooze the reminder {delivery.about} {_say_until(command.rest)}"
-        return await self._ask(note, text, ReplyOutcome.SNOOZED)
-
     async def _ask(self, note: DeliveryReply, text: str, outcome: ReplyOutcome) -> tuple[ReplyOutcome, str]:
         """Say ``text`` to the front desk; the record comes first, for the answer finds by it where to go."""
         asked = _with(replace(note, text=text[:10_000]), outcome, "")
@@ -231,12 +226,6 @@ class Replies:
             person=note.person,
         )
         await ask(self._gateway, question)
-
-    def _hide_code(self, delivery: Delivery | None, text: str) -> str:
-        """The text without a code, which the log is not to hold."""
-        if delivery is None:
-            return text
-        return re.sub(self._codes.code(delivery.delivery_id), "(code)", text, flags=re.IGNORECASE)
 
 
 def _with(note: DeliveryReply, outcome: ReplyOutcome, reason: str) -> DeliveryReply:
@@ -269,37 +258,27 @@ async def listen(name: str, channel: AnyChannel, replies: Replies) -> None:
     def note(state: RetryCallState) -> None:
         log.warning("replies_unread", channel=name, reason=str(state.outcome and state.outcome.exception()))
 
+    async def take(offset: int) -> int:
+        """Take what came since ``offset``, and wait for more; the next offset."""
+        if isinstance(channel, Telegram):
+            from shared.delivery.http import TelegramOutlet
+
+            # The server forgets what came when it is asked for what follows.
+            found, offset = await TelegramOutlet(channel).read_replies(offset)
+            for reply in found:
+                await replies.take(name, channel, reply)
+        elif isinstance(channel, Mail):
+            from shared.delivery.smtp import mark_read, read_replies
+
+            # Marked as read after it is taken: a crash between has it read again, once taken.
+            for number, reply in await asyncio.to_thread(read_replies, channel):
+                await replies.take(name, channel, reply)
+                await asyncio.to_thread(mark_read, channel, [number])
+            await asyncio.sleep(channel.poll)
+        return offset
+
     errors = retry_if_exception_type((MailroomError, OSError))
     pauses = wait_exponential(PAUSE, max=LONGEST_PAUSE)
     asking, offset = AsyncRetrying(retry=errors, wait=pauses, before_sleep=note), 0
     while True:
-        offset = await asking(_take, name, channel, replies, offset)
-
-
-async def _take(name: str, channel: AnyChannel, replies: Replies, offset: int) -> int:
-    """Take what came since ``offset``, and wait for more; the next offset."""
-    if isinstance(channel, Mail):
-        await _take_mail(name, channel, replies)
-        await asyncio.sleep(channel.poll)
-    elif isinstance(channel, Telegram):
-        return await _take_updates(name, channel, replies, offset)
-    return offset
-
-
-async def _take_mail(name: str, channel: Mail, replies: Replies) -> None:
-    """Take each new mail, and mark it as read after that: a crash between has it read again, once taken."""
-    from shared.delivery.smtp import mark_read, read_replies
-
-    for number, reply in await asyncio.to_thread(read_replies, channel):
-        await replies.take(name, channel, reply)
-        await asyncio.to_thread(mark_read, channel, [number])
-
-
-async def _take_updates(name: str, channel: Telegram, replies: Replies, offset: int) -> int:
-    """Take what came; the server forgets it when it is asked for what follows."""
-    from shared.delivery.telegram import TelegramOutlet
-
-    found, following = await TelegramOutlet(channel).read_replies(offset)
-    for reply in found:
-        await replies.take(name, channel, reply)
-    return following
+        offset = await asking(take, offset)

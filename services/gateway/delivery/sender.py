@@ -1,21 +1,53 @@
 """Sends what is told on one channel: when, what goes into one message, tried again with pauses."""
 
 import asyncio
+import hmac
 import random
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from services.gateway.call import Gateway
-from services.gateway.delivery.codes import Codes
 from services.gateway.delivery.journal import Journal
 from services.gateway.inbox import read_requests
+from shared.bus import Bus
 from shared.clock import localize, parse_timestamp
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
-from shared.delivery.config import AnyChannel, Mail, Span, Telegram
-from shared.delivery.message import DeliveryError, Message
-from shared.delivery.outlets import make_outlet
+from shared.delivery.channels import AnyChannel, DeliveryError, Mail, Message, Span, Telegram, make_outlet
 from shared.errors import Conflict, MailroomError
 from shared.log import logger
+
+ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # 32 letters and digits that nobody takes for another
+LENGTH = 6  # Of a code: one of 2**30, of which MAX_WRONG are tried
+MAX_WRONG = 5  # Wrong codes after which a request cannot be answered this way any more
+LIFE = 24 * 3_600.0  # Seconds for which a code counts
+_CODE = re.compile(rf"[{ALPHABET}]{{{LENGTH}}}", re.IGNORECASE)
+
+
+class Codes:
+    """Tokens and codes follow from the gateway's key and the delivery: a mail sent again has the same."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def token(self, delivery_id: str) -> str:
+        """What an answer to this delivery brings back: 16 hexadecimal digits."""
+        return self._bus.derive_id("delivery-token", delivery_id)[:16]
+
+    def code(self, delivery_id: str) -> str:
+        """The code with which this request is answered."""
+        number = int(self._bus.derive_id("delivery-code", delivery_id), 16)
+        return "".join(ALPHABET[number >> 5 * place & 31] for place in range(LENGTH))
+
+    def is_token(self, delivery_id: str, given: str) -> bool:
+        """Whether ``given`` is the token; takes as long for any."""
+        return hmac.compare_digest(self.token(delivery_id), given)
+
+    def is_code(self, delivery_id: str, given: str) -> bool:
+        """Whether ``given`` is the code, in small or capital letters; takes as long for any."""
+        upper = given.upper() if _CODE.fullmatch(given) else ""
+        return hmac.compare_digest(self.code(delivery_id), upper)
+
 
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=15)
 """Between two attempts; each pause is about twice the one before."""
@@ -178,8 +210,14 @@ class Sender:
             except (MailroomError, OSError) as error:
                 log.warning("delivery_interrupted", channel=self._name, reason=str(error))
                 await asyncio.sleep(RETRY_PAUSE)
+            now = datetime.now(UTC)
+            times = [
+                max(parse_timestamp(each.due_at) if each.due_at else now, self._blocked_until)
+                for each in self._journal.waiting_for(self._name)
+            ]
+            soon = min(times, default=now + timedelta(seconds=LONGEST_WAIT))
             try:
-                async with asyncio.timeout(self._seconds_until_due()):
+                async with asyncio.timeout(min(LONGEST_WAIT, max(0.05, (soon - now).total_seconds()))):
                     await self.wake.wait()
             except TimeoutError:
                 continue
@@ -191,9 +229,14 @@ class Sender:
         group = choose(waiting, now, bundles=self._channel.bundles) if now >= self._blocked_until else []
         if not group:
             return False
-        if reason := await self._find_outdated(group[0]):
-            await self._journal.end(group, DeliveryStatus.DROPPED, reason=reason)
-            return True
+        asked = (
+            (await read_requests(self._gateway)).approvals if group[0].kind == DeliveryKind.APPROVAL else ()
+        )
+        for each in asked:
+            if each.approval_id == group[0].about and each.state != "waiting":
+                reason = f"it was {each.state} before it was told"
+                await self._journal.end(group, DeliveryStatus.DROPPED, reason=reason)
+                return True
         bundle = group[0].bundle or (f"b{group[0].delivery_id[:30]}" if len(group) > 1 else "")
         attempts = group[0].attempts + 1
         group = await self._journal.change(
@@ -228,21 +271,3 @@ class Sender:
         await self._journal.change(
             group, status=DeliveryStatus.WAITING, due_at=due.isoformat(), reason=reason, uncertain=uncertain
         )
-
-    async def _find_outdated(self, delivery: Delivery) -> str:
-        """Why it need not be told any more; empty if it has to be."""
-        if delivery.kind is not DeliveryKind.APPROVAL:
-            return ""
-        for each in (await read_requests(self._gateway)).approvals:
-            if each.request.approval_id == delivery.about and each.state != "waiting":
-                return f"it was {each.state} before it was told"
-        return ""
-
-    def _seconds_until_due(self) -> float:
-        now = datetime.now(UTC)
-        times = [
-            max(parse_timestamp(each.due_at) if each.due_at else now, self._blocked_until)
-            for each in self._journal.waiting_for(self._name)
-        ]
-        soon = min(times, default=now + timedelta(seconds=LONGEST_WAIT))
-        return min(LONGEST_WAIT, max(0.05, (soon - now).total_seconds()))

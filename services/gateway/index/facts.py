@@ -18,7 +18,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.contracts.cognition import kind_of, spending_of
-from shared.contracts.spans import Span, SpanKind
+from shared.contracts.task import Span, SpanKind
 
 TABLES = """
 CREATE TABLE tasks (
@@ -30,6 +30,7 @@ CREATE TABLE tasks (
     rules INTEGER, broken INTEGER, violations INTEGER, unchecked TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX tasks_by_end ON tasks (ended_at);
+CREATE INDEX tasks_by_goal ON tasks (goal_id);
 CREATE INDEX open_tasks ON tasks (agent) WHERE ended_at = '';
 CREATE TABLE scores (at TEXT NOT NULL, score REAL NOT NULL);
 CREATE INDEX scores_by_time ON scores (at);
@@ -224,27 +225,20 @@ def _usage(spans: tuple[msgspec.Raw, ...], agent: str) -> Iterator[Change]:
 
 
 def _of_end(read: _Step, name: str) -> Iterator[Change]:
+    """The end of a task; the numbers of rules and violations are NULL if it was no inspection."""
     meta = read.metadata
     tokens, cost = spending_of(meta)
     at = read.completed_at or read.created_at
     status, outcome = _known(read.status, TaskStatus), _known(read.outcome, ResultOutcome)
+    drift: tuple[int | None, ...] = (None, None, None)
+    unchecked = ""
+    if found := read_inspection(meta):
+        counts, rules = found
+        drift = (len(counts), sum(count > 0 for count in counts), sum(counts))
+        unchecked = "\n".join(" ".join(rule.split()) for rule in rules)
     spent = (_limited(read.attempt), _limited(tokens), cost)
-    *drift, unchecked = _drift(meta, at)
     yield Change(_ENDED, (at, status, outcome, *spent, *drift, name, unchecked, read.begun_at))
     yield from _scores(at, meta.get("context"))
-
-
-def _drift(meta: dict[str, Any], at: str) -> tuple[int | None, int | None, int | None, str]:
-    """The rules that an inspection looked at, those broken, the violations, and a line for each not checked.
-
-    The numbers are None if it was no inspection.
-    """
-    found = read_inspection(meta, at)
-    if found is None:
-        return None, None, None, ""
-    counts = found.violations
-    unchecked = "\n".join(" ".join(rule.split()) for rule in found.not_checked)
-    return len(counts), sum(count > 0 for count in counts), sum(counts), unchecked
 
 
 def _scores(at: str, context: object) -> Iterator[Change]:

@@ -6,34 +6,107 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
 from services.gateway.index.facts import facts_of
-from services.gateway.index.letters import read_letter
-from services.gateway.index.recent import RECENT, Recent, RecentMessages, make_recent
 from services.gateway.index.rows import (
     STREAMS,
     Indexed,
     Position,
     goal_record,
     make_row,
-    spending_record,
+    read_letter,
     words_of,
 )
 from services.gateway.index.store import Filter, Store
-from services.gateway.lost_ends import find_lost
+from services.gateway.sealing import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
-from shared.bus.wire import restored
-from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
+from shared.bus.client import restored
+from shared.contracts import Goal, MemoryForgotten, MessagesErased, StateChanged, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
 from shared.trail.archives import Archive, read_archives, read_erasures, read_log
+from shared.views.timeline import MessageRow
+
+RECENT = 1_000  # Messages that are kept
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message as those who follow live get it; ``goal`` is what a record of a goal says."""
+
+    message: MessageRow
+    goal: Goal | None = None
+
+
+class Recent(msgspec.Struct, frozen=True):
+    """A message that was indexed lately, with its encoded Event."""
+
+    position: Position
+    row: MessageRow
+    data: bytes
+
+
+class Newer(NamedTuple):
+    """Messages, and the number of the one after them."""
+
+    messages: list[Recent]
+    number: int
+
+
+def make_recent(position: Position, row: MessageRow, record: StateChanged | None = None) -> Recent:
+    """A message with its event."""
+    event = Event(message=row, goal=record.goal if record else None)
+    return Recent(position, row, msgspec.json.encode(event))
+
+
+class RecentMessages:
+    """The last messages, numbered as they came, so that a follower finds the next at once."""
+
+    def __init__(self, position: Position) -> None:
+        self._kept: deque[Recent] = deque(maxlen=RECENT)
+        self._before = position
+        """The position before the first of them."""
+        self.end = 0
+        """The number of the next message."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first message that is kept."""
+        return self.end - len(self._kept)
+
+    def add(self, messages: Iterable[Recent]) -> None:
+        """Add the next messages, and forget the oldest."""
+        for each in messages:
+            if len(self._kept) == RECENT:
+                self._before = self._kept[0].position
+            self._kept.append(each)
+            self.end += 1
+
+    def skip(self, count: int, position: Position) -> None:
+        """Count messages that are not kept, up to a position, and forget those before them."""
+        self._kept.clear()
+        self._before = position
+        self.end += count
+
+    def reach(self, after: Position) -> bool:
+        """Whether everything after a position is kept."""
+        return self._before.joined(after) == after
+
+    def since(self, number: int | None, limit: int) -> Newer | None:
+        """The first messages from ``number`` on; None without a number, or if they are not kept any more."""
+        if number is None or not self.first <= number <= self.end:
+            return None
+        found = list(islice(reversed(self._kept), self.end - number))[::-1][:limit]
+        return Newer(found, number + len(found))
+
 
 ARRIVED = 4_000  # Live messages that wait at most to be indexed: what is beyond that is read from the streams
 INTERVAL = 0.05  # Seconds for which what arrives is collected before it is indexed and passed on
@@ -111,17 +184,13 @@ class LogIndex:
                 log.warning("index_interrupted", reason=str(error))
                 await asyncio.sleep(RETRY)
             except sqlite3.Error as error:
-                self._note_problem(error)
+                if not self.problem:
+                    log.error("index_unwritable", reason=str(error), path=str(self.store.path))
+                self.problem = str(error)
+                if type(error) is sqlite3.DatabaseError:  # damaged; the others have classes of their own
+                    self._renew()
+                self._wake()
                 await asyncio.sleep(RETRY)
-
-    def _note_problem(self, error: sqlite3.Error) -> None:
-        """Say why nothing is indexed; a file that is damaged is rebuilt, for the log has all it held."""
-        if not self.problem:
-            log.error("index_unwritable", reason=str(error), path=str(self.store.path))
-        self.problem = str(error)
-        if type(error) is sqlite3.DatabaseError:  # the others have classes of their own
-            self._renew()
-        self._wake()
 
     def _note_cut(self, cut: Cut) -> None:
         """Put on record what a stream lost, then index what it has."""
@@ -143,26 +212,30 @@ class LogIndex:
 
     async def _catch_up(self) -> None:
         """Read what the streams hold beyond the position, up to their present ends, by time."""
-        ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
-        for stream, end in zip(STREAMS, ends, strict=True):
-            await self._compare_end(stream, end)
+        ends = await self._read_ends()
+        for stream in STREAMS:
+            await self._compare_end(stream, ends.of(stream))
         self._archives = await read_archives(self._bus)
         await self._look_for_bundles()
-        self.behind = sum(max(0, end - self._position.of(s)) for s, end in zip(STREAMS, ends, strict=True))
+        self.behind = sum(max(0, ends.of(each) - self._position.of(each)) for each in STREAMS)
         async with AsyncExitStack() as stack:
             sources = []
-            for stream, end in zip(STREAMS, ends, strict=True):
-                if (start := self._position.of(stream) + 1) <= end:
+            for stream in STREAMS:
+                start, end = self._position.of(stream) + 1, ends.of(stream)
+                if start <= end:
                     pages = read_log(self._bus, stream, start, end, archives=self._archives)
                     sources.append(_Messages(await stack.enter_async_context(aclosing(pages))))
             while page := await _merge(sources):
                 self._take(page)
                 self.behind = max(0, self.behind - len(page))
                 await asyncio.sleep(0)
-        self._position = self._position.joined(Position(*ends))  # the last messages may have been removed
+        self._position = self._position.joined(ends)  # the last messages may have been removed
         self.behind = 0
         self.problem = ""
         self._wake()
+
+    async def _read_ends(self) -> Position:
+        return Position(*[await last_sequence(self._bus, stream) for stream in STREAMS])
 
     async def _compare_end(self, stream: str, end: int) -> None:
         """Raise _CutOff if a stream, of which ``end`` is the last message, lost some that are indexed.
@@ -217,7 +290,7 @@ class LogIndex:
                 async with asyncio.timeout(SILENCE):
                     await self._heard.wait()
             except TimeoutError:
-                if await self._is_behind():
+                if await self._read_ends() != self._position:
                     return
                 continue
             await asyncio.sleep(INTERVAL)
@@ -248,10 +321,6 @@ class LogIndex:
         self._take(following)
         return False
 
-    async def _is_behind(self) -> bool:
-        ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
-        return Position(*ends) != self._position
-
     def _take(self, messages: Sequence[Stored]) -> None:
         """Index messages and pass them on: all, or with an error none."""
         rows, recent, position = [], [], self._position
@@ -261,9 +330,8 @@ class LogIndex:
             position = position.after(stored)
             stored = restored(stored)
             row, record = make_row(stored, position), goal_record(stored)
-            words, spent = words_of(stored, row), spending_record(stored)
-            letter, piece = read_letter(stored), make_piece(stored)
-            rows.append(Indexed(row, words, record, spent, letter, piece, facts_of(stored)))
+            words, letter, piece = words_of(stored, row), read_letter(stored), make_piece(stored)
+            rows.append(Indexed(row, words, record, letter, piece, facts_of(stored)))
             recent.append((position, row, record))
         if rows:
             self.store.add(rows)
@@ -304,7 +372,7 @@ class LogIndex:
 
     async def wait_until_complete(self) -> None:
         """Return when all is indexed that the log holds now; raises BusUnavailable after COMPLETE_WAIT."""
-        ends = Position(*[await last_sequence(self._bus, stream) for stream in STREAMS])
+        ends = await self._read_ends()
         try:
             async with asyncio.timeout(COMPLETE_WAIT):
                 while self._position.joined(ends) != self._position:

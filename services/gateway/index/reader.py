@@ -2,13 +2,17 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
-from services.gateway.index.rows import MessageRow, Position
-from services.gateway.index.store import Filter, Store, open_reading
+import msgspec
+
+from services.gateway.index.rows import Position
+from services.gateway.index.store import Filter, Store
 from services.gateway.problems import Failure
+from shared.queries.pieces import Piece
+from shared.views.timeline import MessageRow
 
 LONGEST = 5.0
 """Seconds after which a search is given up: among millions of messages few words may need that long."""
@@ -16,40 +20,12 @@ LONGEST = 5.0
 T = TypeVar("T")
 
 
-class Tables(Protocol):
-    """What answers questions to the tables of the index."""
-
-    @property
-    def count(self) -> int:
-        """How many messages are indexed."""
-
-    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that answer a question."""
-
-
-class Reader:
-    """A connection of its own to the database of a Store, which reads and never writes."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    @property
-    def count(self) -> int:
-        """How many messages are indexed."""
-        (number,) = self._db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
-        return int(number)
-
-    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that answer a question."""
-        return self._db.execute(sql, list(values)).fetchall()
-
-
-async def ask(store: Store, question: Callable[[Tables], T]) -> T:
+async def ask(store: Store, question: Callable[[Store], T]) -> T:
     """What ``question`` makes of the tables as they are now."""
 
     def answer() -> T:
-        with closing(open_reading(store.path)) as db:
-            return question(Reader(db))
+        with closing(Store(store.path, read_only=True)) as own:
+            return question(own)
 
     return await asyncio.to_thread(answer)
 
@@ -78,3 +54,27 @@ async def find_messages(
         return await asyncio.to_thread(find)
     except sqlite3.OperationalError as error:
         raise Failure(503, f"The search was given up: {error}", "Give more words, or an agent") from None
+
+
+MAX_PIECES = 20_000  # The most pieces of one goal that are read
+
+_read_piece = msgspec.json.Decoder(Piece)
+
+
+def read_pieces(store: Store, goal_id: str) -> tuple[list[Piece], int]:
+    """The pieces of which a goal's course consists, in order, and the number of the last one (0: none)."""
+    # The index is of pieces with a goal, which the condition has to say.
+    sql = "SELECT number, piece FROM pieces WHERE goal_id = ? AND goal_id != '' ORDER BY number LIMIT ?"
+    rows = store.query(sql, [goal_id, MAX_PIECES])
+    return [_read_piece.decode(piece) for _, piece in rows], rows[-1][0] if rows else 0
+
+
+def read_sent(store: Store, goal_id: str, types: Sequence[str], limit: int) -> tuple[list[MessageRow], int]:
+    """A goal's first messages of these types that have a recipient, and how many there are."""
+    marks = ", ".join("?" * len(types))
+    # The plus keeps it from looking through all messages of these types.
+    where = f"goal_id = ? AND goal_id != '' AND recipient != '' AND +type IN ({marks})"
+    rows = store.rows(where, [goal_id, *types], limit)
+    if len(rows) < limit:
+        return rows, len(rows)
+    return rows, int(store.query(f"SELECT count(*) FROM messages WHERE {where}", [goal_id, *types])[0][0])

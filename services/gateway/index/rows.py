@@ -1,18 +1,58 @@
 """A stored message as a row of the index."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from services.gateway.index.facts import Change
-from services.gateway.index.letters import Letter
 from shared import subjects
 from shared.bus import Stored
-from shared.contracts import StateChanged
-from shared.contracts.cognition import spending_of
+from shared.contracts import TOKEN, StateChanged
 from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
+from shared.views.timeline import MessageRow
+
+_QUESTIONS = subjects.mail(subjects.NEXUS, subjects.USER)
+_ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
+
+
+class Letter(NamedTuple):
+    """A question (in ``session``; ``cause`` is empty) or an answer (to the question ``cause``)."""
+
+    id: str
+    session: str
+    cause: str
+
+
+class _Body(msgspec.Struct):
+    type: str = ""
+    id: str = ""
+    cause: str = ""
+    user_session_id: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Body)
+
+
+def read_letter(stored: Stored) -> Letter | None:
+    """The question or answer that a message is; None for anything else.
+
+    A question without a session of its own begins one that has its id.
+    """
+    if stored.subject not in (_QUESTIONS, _ANSWERS):
+        return None
+    try:
+        body = _decoder.decode(stored.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if stored.subject == _QUESTIONS and body.type == "question.v1":
+        session = body.user_session_id or body.id
+        return Letter(body.id, session, "") if TOKEN.fullmatch(session) else None
+    if stored.subject == _ANSWERS and body.type == "response.v1" and body.cause:
+        return Letter(body.id, "", body.cause)
+    return None
+
 
 STREAMS = subjects.LOG  # The streams that are indexed; a position has a number for each
 
@@ -64,29 +104,6 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding a message may raise: agents may write anything, also JSON that is nested without end."""
 
 
-class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message: where it is stored, who sent it to whom, and a line about it.
-
-    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the log, ``type`` what it is,
-    ``person`` who sent it through the gateway, ``size`` its bytes.
-    """
-
-    position: str
-    stream: str
-    seq: int
-    time: str
-    subject: str
-    type: str
-    sender: str = ""
-    recipient: str = ""
-    goal_id: str = ""
-    task_id: str = ""
-    status: str = ""
-    person: str = ""
-    text: str = ""
-    size: int = 0
-
-
 def make_row(stored: Stored, position: Position) -> MessageRow:
     """The row of a message; a message that cannot be read is one too, of the type ``unreadable``."""
     summary = summarize(stored.subject, stored.data)
@@ -108,24 +125,14 @@ def make_row(stored: Stored, position: Position) -> MessageRow:
     )
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """The model usage of a task that has ended; ``cost`` in US dollars."""
-
-    task_id: str
-    goal_id: str
-    tokens: int
-    cost: float
-
-
 class Indexed(NamedTuple):
-    """A message for the index, with the text that is searched, and what it says of a goal, of spending, to
-    or from the front desk, of the course of a goal or task, and for figures.
+    """A message for the index, with the text that is searched, and what it says of a goal, to or from
+    the front desk, of the course of a goal or task, and for figures.
     """
 
     row: MessageRow
     words: str = ""
     goal: StateChanged | None = None
-    spent: Spent | None = None
     letter: Letter | None = None
     piece: Piece | None = None
     facts: Sequence[Change] = ()
@@ -159,28 +166,6 @@ def words_of(stored: Stored, row: MessageRow) -> str:
         found = ()
     ids = (row.goal_id, row.task_id)
     return " ".join(filter(None, (row.text, *ids, *found)))[:MAX_WORDS]
-
-
-class _Result(msgspec.Struct):
-    goal_id: str = ""
-    metadata: dict[str, Any] = {}
-
-
-_read_result = msgspec.json.Decoder(_Result)
-
-
-def spending_record(stored: Stored) -> Spent | None:
-    """The model usage that the result of a goal's task has."""
-    if not (stored.subject.startswith("task.") and stored.subject.endswith(f".{subjects.ENDED}")):
-        return None
-    if b'"usage"' not in stored.data:
-        return None
-    try:
-        result = _read_result.decode(stored.data)
-    except UNREADABLE:
-        return None
-    tokens, cost = spending_of(result.metadata)
-    return Spent(task_id=stored.subject.split(".")[3], goal_id=result.goal_id, tokens=tokens, cost=cost)
 
 
 def goal_record(stored: Stored) -> StateChanged | None:

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from services.gateway.index.facts import TABLES
-from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
+from services.gateway.index.rows import STREAMS, Indexed, Position
 from shared.contracts import Goal
 from shared.errors import StartError
+from shared.views.timeline import MessageRow
 
-VERSION = 12  # The version of the tables; an index of another version is rebuilt
+VERSION = 13  # The version of the tables; an index of another version is rebuilt
 
 _TABLES = """
 CREATE TABLE messages (
@@ -36,10 +37,6 @@ CREATE TABLE goals (
     goal_id TEXT PRIMARY KEY, number INTEGER NOT NULL, submitted INTEGER NOT NULL, status TEXT NOT NULL,
     outcome TEXT NOT NULL, text TEXT NOT NULL, agents TEXT NOT NULL, record BLOB NOT NULL
 );
-CREATE TABLE spending (
-    task_id TEXT PRIMARY KEY, goal_id TEXT NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL
-);
-CREATE INDEX spending_by_goal ON spending (goal_id);
 CREATE TABLE pieces (
     number INTEGER PRIMARY KEY, goal_id TEXT NOT NULL, task_id TEXT NOT NULL, piece BLOB NOT NULL
 );
@@ -102,10 +99,8 @@ def open_reading(path: Path) -> sqlite3.Connection:
 
 MAX_PAGE = 500  # The most rows of one page
 
-_COLUMNS = (
-    "number, office, memory, stream, time, subject, type, sender, recipient, goal_id, task_id, status, "
-    "person, text, size"
-)
+_TEXTS = ("time", "subject", "type", "sender", "recipient", "goal_id", "task_id", "status", "person", "text")
+_COLUMNS = f"number, office, memory, stream, {', '.join(_TEXTS)}, size"
 
 _WORD = re.compile(r"\w+")
 
@@ -124,12 +119,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self, row: MessageRow) -> bool:
         """Whether a message that has just arrived is admitted; words are looked for as parts of the text."""
+        pattern = re.escape(self.subject.removesuffix(">")).replace(r"\*", ".*")
         return (
             (not self.agent or self.agent in (row.sender, row.recipient))
             and (not self.goal or row.goal_id == self.goal)
             and (not self.task or row.task_id == self.task)
             and (not self.type or row.type == self.type)
-            and (not self.subject or _subject_pattern(self.subject).fullmatch(row.subject) is not None)
+            and (not self.subject or re.match(pattern, row.subject) is not None)
             and all(word in row.text.lower() for word in self.text.lower().split())
         )
 
@@ -171,19 +167,19 @@ class Store:
 
     def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction: all, or with an error none."""
-        messages, words, letters, goals, spent, pieces = [], [], [], [], [], []
-        for number, (row, text, record, spending, letter, piece, _) in enumerate(rows, self._number + 1):
+        messages, words, letters, goals, pieces = [], [], [], [], []
+        for number, (row, text, record, letter, piece, _) in enumerate(rows, self._number + 1):
             place = Position.parse(row.position)
-            messages.append(
-                (number, place.office, place.memory, STREAMS.index(row.stream), *_texts(row), row.size)
-            )
+            texts = [getattr(row, name) for name in _TEXTS]
+            messages.append((number, place.office, place.memory, STREAMS.index(row.stream), *texts, row.size))
             words.append((number, text, f"{row.sender} {row.recipient}"))
             if letter is not None:
                 letters.append((number, *letter))
             if record is not None and record.goal is not None:
-                goals.append(_goal_row(record.goal, number))
-            if spending is not None:
-                spent.append(msgspec.structs.astuple(spending))
+                goal = record.goal
+                agents = " ".join(sorted({task.assignee for task in goal.tasks}))
+                state = (str(goal.status), str(goal.outcome), f"{goal.goal_id} {goal.text}".lower())
+                goals.append((goal.goal_id, number, number, *state, f" {agents} ", goal.to_json()))
             if piece is not None:
                 pieces.append((number, piece.goal_id, piece.task_id, msgspec.json.encode(piece)))
         with self._db:
@@ -196,7 +192,6 @@ class Store:
                 "text = excluded.text, agents = excluded.agents, record = excluded.record",
                 goals,
             )
-            self._db.executemany("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", spent)
             self._db.executemany(f"INSERT INTO pieces VALUES ({_marks(4)})", pieces)
             for indexed in rows:
                 for change in indexed.facts:
@@ -220,7 +215,17 @@ class Store:
         limit: int = 100,
     ) -> list[MessageRow]:
         """The first messages after a position, oldest first; else the last before one, newest first."""
-        clauses, values = _where(wanted)
+        clauses: list[str] = []
+        values: list[Any] = []
+        for column, value in (("goal_id", wanted.goal), ("task_id", wanted.task), ("type", wanted.type)):
+            if value:
+                clauses.append(f"{column} = ? AND {column} != ''")  # as the conditions of their indexes say
+                values.append(value)
+        if wanted.subject:
+            # A pattern of subjects, or the beginning of one; ``*`` may match several tokens.
+            escaped = re.sub(r"([?\[])", r"[\1]", wanted.subject)
+            clauses.append("subject GLOB ?")
+            values.append(escaped if escaped.endswith("*") else escaped.removesuffix(">") + "*")
         if after is not None:
             # The second half matters after the index was rebuilt, which may order the streams differently.
             clauses.append("number > ? AND (CASE stream WHEN 0 THEN office > ? ELSE memory > ? END)")
@@ -239,6 +244,10 @@ class Store:
         )
         return found[0] if found else None
 
+    def last_of(self, kind: str) -> int:
+        """The number of the last message of a type; 0 if there is none."""
+        return self._one("SELECT coalesce(max(number), 0) FROM messages WHERE type = ?", kind)
+
     def count_between(self, first: int, last: int) -> int:
         """How many messages of OFFICE from one sequence to another are indexed."""
         return self._one(
@@ -247,13 +256,11 @@ class Store:
 
     def all_of_goal(self, goal_id: str, limit: int = 20_000) -> list[MessageRow]:
         """Every message of a goal, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM messages WHERE goal_id = ? AND goal_id != '' ORDER BY number LIMIT ?"
-        return self._rows(sql, [goal_id, limit])
+        return self.rows("goal_id = ? AND goal_id != ''", [goal_id], limit)
 
     def all_of_task(self, task_id: str, limit: int = 20_000) -> list[MessageRow]:
         """Every message of a task, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM messages WHERE task_id = ? AND task_id != '' ORDER BY number LIMIT ?"
-        return self._rows(sql, [task_id, limit])
+        return self.rows("task_id = ? AND task_id != ''", [task_id], limit)
 
     def rows(self, where: str, values: Sequence[Any], limit: int) -> list[MessageRow]:
         """The first messages for which the SQL condition ``where`` holds, oldest first."""
@@ -322,8 +329,8 @@ class Store:
     def spending(self, goal_ids: Sequence[str]) -> dict[str, tuple[int, float]]:
         """Tokens and US dollars of the tasks that have ended, by goal; without those that used no model."""
         sql = (
-            "SELECT goal_id, sum(tokens), sum(cost) FROM spending "
-            f"WHERE goal_id IN ({_marks(len(goal_ids))}) GROUP BY goal_id"
+            "SELECT goal_id, sum(tokens), sum(cost) FROM tasks "
+            f"WHERE goal_id IN ({_marks(len(goal_ids))}) AND (tokens OR cost) GROUP BY goal_id"
         )
         return {goal_id: (tokens, cost) for goal_id, tokens, cost in self._db.execute(sql, list(goal_ids))}
 
@@ -360,7 +367,16 @@ class Store:
         return low
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[MessageRow]:
-        return [_to_row(*row) for row in self._db.execute(sql, values)]
+        return [
+            MessageRow(
+                position=f"{office}-{memory}",
+                stream=STREAMS[stream],
+                seq=memory if stream else office,
+                size=size,
+                **dict(zip(_TEXTS, texts, strict=True)),
+            )
+            for _, office, memory, stream, *texts, size in self._db.execute(sql, values)
+        ]
 
     def _one(self, sql: str, *values: Any) -> int:
         (value,) = self._db.execute(sql, values).fetchone()
@@ -369,71 +385,6 @@ class Store:
 
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
-
-
-def _texts(row: MessageRow) -> tuple[str, ...]:
-    return (
-        row.time,
-        row.subject,
-        row.type,
-        row.sender,
-        row.recipient,
-        row.goal_id,
-        row.task_id,
-        row.status,
-        row.person,
-        row.text,
-    )
-
-
-def _goal_row(goal: Goal, number: int) -> tuple[object, ...]:
-    agents = " ".join(sorted({task.assignee for task in goal.tasks}))
-    text = f"{goal.goal_id} {goal.text}".lower()
-    return (
-        goal.goal_id,
-        number,
-        number,
-        str(goal.status),
-        str(goal.outcome),
-        text,
-        f" {agents} ",
-        goal.to_json(),
-    )
-
-
-def _to_row(
-    number: int, office: int, memory: int, stream: int, time: str, subject: str, kind: str, *rest: Any
-) -> MessageRow:
-    sender, recipient, goal_id, task_id, status, person, text, size = rest
-    return MessageRow(
-        position=f"{office}-{memory}",
-        stream=STREAMS[stream],
-        seq=memory if stream else office,
-        time=time,
-        subject=subject,
-        type=kind,
-        sender=sender,
-        recipient=recipient,
-        goal_id=goal_id,
-        task_id=task_id,
-        status=status,
-        person=person,
-        text=text,
-        size=size,
-    )
-
-
-def _where(wanted: Filter) -> tuple[list[str], list[Any]]:
-    clauses: list[str] = []
-    values: list[Any] = []
-    for column, value in (("goal_id", wanted.goal), ("task_id", wanted.task), ("type", wanted.type)):
-        if value:
-            clauses.append(f"{column} = ? AND {column} != ''")  # as the conditions of their indexes say
-            values.append(value)
-    if wanted.subject:
-        clauses.append("subject GLOB ?")
-        values.append(_subject_glob(wanted.subject))
-    return clauses, values
 
 
 def _choose(
@@ -462,13 +413,3 @@ def _choose(
         halves.append(f"SELECT * FROM (SELECT {_COLUMNS} FROM messages WHERE {where} {end})")
     half = [wanted.agent, *values, MAX_PAGE]
     return f"SELECT * FROM ({' UNION '.join(halves)}) {end}", [*half, *half]
-
-
-def _subject_glob(subject: str) -> str:
-    """A pattern of subjects, or the beginning of one, for SQLite; ``*`` may match several tokens."""
-    escaped = re.sub(r"([?\[])", r"[\1]", subject)
-    return escaped.removesuffix(">") + "*" if not escaped.endswith("*") else escaped
-
-
-def _subject_pattern(subject: str) -> re.Pattern[str]:
-    return re.compile(re.escape(subject.removesuffix(">")).replace(r"\*", ".*") + ".*")

@@ -7,18 +7,25 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
-from shared.views.metrics import RELEVANT, TARGET_SECONDS, ContextHits, DriftMetrics, PolicyMetrics, Velocity
-
-
-class Sample(NamedTuple):
-    """A task that ended; ``facts`` are the arguments of ``Experience.plus``."""
-
-    ended_at: str
-    agent: str
-    kind: str
-    task_id: str
-    facts: dict[str, Any]
+from shared import subjects
+from shared.contracts import (
+    ApprovalRequest,
+    CommandJudged,
+    CommandVerdict,
+    Goal,
+    ResultOutcome,
+    TaskStatus,
+)
+from shared.errors import MailroomError
+from shared.memory import Memory, RecallMeasured
+from shared.views.metrics import (
+    TARGET_SECONDS,
+    Improvement,
+    PolicyMetrics,
+    Recall,
+    Share,
+    Velocity,
+)
 
 
 def compute_velocity(seconds: Iterable[float]) -> Velocity | None:
@@ -52,35 +59,10 @@ def best_score(context: object) -> float | None:
     return best if 0 < best <= 1.0001 else None
 
 
-def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
-    """The share of questions for which memory had something relevant; None without scores."""
-    if not scores:
-        return None
-    hits = sum(score > RELEVANT for score in scores)
-    mean = sum(scores) / len(scores)
-    return ContextHits(items=len(scores), hits=hits, rate=hits / len(scores), mean=round(mean, 4))
-
-
-def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
-    """The experience with each agent and kind of task, as the conductor records it too."""
-    found: dict[tuple[str, str], Experience] = {}
-    for sample in sorted(samples, key=lambda sample: sample[:4]):
-        key = (sample.agent, sample.kind)
-        before = found.get(key) or Experience(agent=sample.agent, kind=sample.kind)
-        found[key] = before.plus(sample.task_id, **sample.facts)
-    return tuple(found[key] for key in sorted(found))
-
-
-class Inspected(NamedTuple):
-    """An inspection: when, the violations of each rule, and the rules that were not checked."""
-
-    at: str
-    violations: list[int]
-    not_checked: tuple[str, ...] = ()
-
-
-def read_inspection(metadata: Mapping[str, Any], at: str) -> Inspected | None:
-    """The inspection in the metadata of a result, which may hold anything; None if there is none."""
+def read_inspection(metadata: Mapping[str, Any]) -> tuple[list[int], list[str]] | None:
+    """The violations of each rule of the inspection in a result's metadata, which may hold anything, and the
+    rules that it did not check; None if there is none.
+    """
     inspection = metadata.get("inspection")
     rules = (inspection.get("drift") if isinstance(inspection, dict) else None) or metadata.get("drift")
     if not isinstance(rules, list):
@@ -88,23 +70,7 @@ def read_inspection(metadata: Mapping[str, Any], at: str) -> Inspected | None:
     found = [rule for rule in rules if isinstance(rule, dict)]
     lists = [rule.get("violations") for rule in found]
     unchecked = [str(rule.get("rule", ""))[:200] for rule in found if rule.get("not_checked")]
-    return Inspected(at, [len(each) if isinstance(each, list) else 0 for each in lists], tuple(unchecked))
-
-
-def compute_drift(inspections: Sequence[Inspected]) -> DriftMetrics | None:
-    """The drift of inspections; None without any."""
-    if not inspections:
-        return None
-    ordered = sorted(inspections)
-    counts = [each.violations for each in ordered]
-    return DriftMetrics(
-        inspections=len(inspections),
-        rules=sum(map(len, counts)),
-        broken=sum(count > 0 for rules in counts for count in rules),
-        violations=sum(map(sum, counts)),
-        last_violations=sum(counts[-1]),
-        not_checked=ordered[-1].not_checked,
-    )
+    return [len(each) if isinstance(each, list) else 0 for each in lists], unchecked
 
 
 class JournalEntry(msgspec.Struct):
@@ -171,3 +137,111 @@ def _is_run_of(what: str, command: str) -> bool:
     """Whether a journal entry, which may be shortened, is about this command."""
     note = what.removeprefix("run: ").partition("… [")[0]
     return what.startswith("run: ") and bool(note) and " ".join(command.split()).startswith(note)
+
+
+LEAST_GOALS = 10  # Goals of each half that improvement needs: with fewer, luck outweighs change
+LEAST_TREND = 4  # Samples that a trend needs
+WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
+
+EndedWell = tuple[str, bool]  # When something ended, and whether it ended well
+
+
+class TaskEnd(NamedTuple):
+    """How a task ended that ``requester`` gave ``agent``."""
+
+    ended_at: str
+    agent: str
+    requester: str
+    status: str
+    attempts: int
+
+
+def compute_share(samples: Iterable[EndedWell]) -> Share | None:
+    """The share of good samples, and its trend; None without samples."""
+    good = [well for _, well in sorted(samples)]
+    if not good:
+        return None
+    half = len(good) // 2
+    trend = _mean(good[half:]) - _mean(good[:half]) if len(good) >= LEAST_TREND else None
+    return Share(good=sum(good), total=len(good), share=_mean(good), trend=trend)
+
+
+def compute_recall(course: Sequence[RecallMeasured]) -> Recall | None:
+    """The last of the measurements, and the trend of those of all days; None if there are none."""
+    if not course:
+        return None
+    last, half = course[-1], len(course) // 2
+
+    def mean(days: Sequence[RecallMeasured]) -> float:
+        return sum(each.good / each.total for each in days) / len(days)
+
+    trend = mean(course[half:]) - mean(course[:half]) if len(course) >= LEAST_TREND else None
+    share = round(last.good / last.total, 4)
+    return Recall(
+        good=last.good, total=last.total, share=share, trend=trend, nodes=last.nodes, missed=last.missed
+    )
+
+
+async def read_recall(memory: Memory) -> list[RecallMeasured]:
+    """Memory's recall of planted facts by day; empty if memory does not answer."""
+    try:
+        return await memory.recall()
+    except MailroomError:
+        return []
+
+
+def handoffs(tasks: Iterable[TaskEnd]) -> list[EndedWell]:
+    """Of what one agent gave another and did not take back: whether it was taken up and brought to an end."""
+    return [
+        (task.ended_at, task.attempts > 0 and task.status != TaskStatus.TIMEOUT)
+        for task in tasks
+        if _is_handed_on(task)
+    ]
+
+
+def delegations(tasks: Iterable[TaskEnd]) -> list[EndedWell]:
+    """Of what one agent gave another and was taken up: whether it was completed."""
+    taken = (task for task in tasks if _is_handed_on(task) and task.attempts > 0)
+    return [(task.ended_at, task.status == TaskStatus.COMPLETED) for task in taken]
+
+
+def _is_handed_on(task: TaskEnd) -> bool:
+    among_agents = task.requester not in ("", task.agent, *subjects.PEOPLE)
+    return among_agents and task.status != TaskStatus.CANCELLED
+
+
+# --- goals ---------------------------------------------------------------------------------------
+
+
+def pattern_uses(goals: Iterable[Goal]) -> list[EndedWell]:
+    """Each use of a pattern in a goal that ended: whether the goal ended well, and at once."""
+    return [(goal.ended_at, _went_well(goal)) for goal in _ended(goals) for _ in goal.patterns]
+
+
+def adaptations(goals: Iterable[Goal]) -> list[EndedWell]:
+    """Each pattern that was used, made of a failure: whether the last goal that used it ended well."""
+    last = {pattern: goal for goal in _ended(goals) for pattern in goal.patterns}
+    return [(goal.ended_at, goal.outcome in WELL) for goal in last.values()]
+
+
+def compute_improvement(goals: Iterable[Goal]) -> Improvement | None:
+    """How the later half of the ended goals did against the earlier; None for fewer than 2 x LEAST_GOALS."""
+    good = [_went_well(goal) for goal in _ended(goals)]
+    if len(good) < 2 * LEAST_GOALS:
+        return None
+    half = len(good) // 2
+    early, late = _mean(good[:half]), _mean(good[half:])
+    return Improvement(goals=len(good), early=early, late=late, gain=(late - early) / max(early, 1 / half))
+
+
+def _ended(goals: Iterable[Goal]) -> list[Goal]:
+    over = (goal for goal in goals if goal.status.final and goal.status is not TaskStatus.CANCELLED)
+    return sorted(over, key=lambda goal: goal.ended_at)
+
+
+def _went_well(goal: Goal) -> bool:
+    return goal.outcome in WELL and not goal.setbacks
+
+
+def _mean(values: Sequence[bool]) -> float:
+    return round(sum(values) / len(values), 4)

@@ -1,18 +1,15 @@
 """Figures that people look at, by day; how work is handed on, what is learned, planted commands."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import msgspec
 
-from services.gateway.index.reader import Tables
-from services.gateway.metrics.learning import (
-    Sample,
+from services.gateway.metrics.computing import (
+    EndedWell,
     TaskEnd,
     adaptations,
-    compute_improvement,
-    compute_share,
     delegations,
     handoffs,
     pattern_uses,
@@ -20,149 +17,176 @@ from services.gateway.metrics.learning import (
 from shared.contracts import CommandVerdict, Goal
 from shared.memory import RecallMeasured
 from shared.text.display import count
-from shared.views.metrics import TARGETS, Improvement, Metrics, PlantedSafety, Recall, Share
+from shared.views.metrics import (
+    RELEVANT,
+    TARGET_SECONDS,
+    TARGETS,
+    Figure,
+    Metrics,
+    PlantedSafety,
+    Point,
+    Recall,
+    Share,
+)
 
 
-class Point(msgspec.Struct, frozen=True):
-    """The value of one day; null if there is nothing to count."""
-
-    day: str
-    value: float | None
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of the last 30 days: ``value`` is null if there is no data, ``met`` if it has no target too.
-
-    ``unit`` is seconds, share, count, score or dollars; ``good`` says which way is better: less, more, or
-    neither.
-    """
-
-    name: str
-    title: str
-    value: float | None
-    unit: str
-    target: float | None
-    target_text: str
-    met: bool | None
-    good: str
-    detail: str
-    counted: str
-    trend: list[Point]
-
-
-MAX_GOALS = 5_000  # The goals, latest first, from which these figures are computed
-
-_GOALS = """
-    SELECT record FROM goals WHERE status NOT IN ('pending', 'in_progress', 'review')
-    ORDER BY number DESC LIMIT ?"""
-_ENDS = "SELECT name, agent, status, attempts, ended_at FROM tasks WHERE ended_at >= ? ORDER BY ended_at"
-
-
-class Handled(NamedTuple):
-    """What handing on and learning are computed from."""
-
-    tasks: Sequence[TaskEnd]
-    goals: Sequence[Goal]
-
-
-def read_handled(store: Tables, since: str) -> Handled:
-    """The tasks and goals that ended since a day."""
-    tasks = [
-        TaskEnd(ended_at, agent, name.split(".")[1], status, attempts)
-        for name, agent, status, attempts, ended_at in store.query(_ENDS, [since])
-    ]
-    goals = [Goal.from_json(record) for (record,) in store.query(_GOALS, [MAX_GOALS])]
-    return Handled(tasks, [goal for goal in goals if goal.ended_at >= since])
-
-
-def add_handled(metrics: Metrics, handled: Handled) -> Metrics:
-    """``metrics`` with the shares of handing on and learning."""
-    return msgspec.structs.replace(
-        metrics,
-        handoffs=compute_share(handoffs(handled.tasks)),
-        delegation=compute_share(delegations(handled.tasks)),
-        improvement=compute_improvement(handled.goals),
-        adaptation=compute_share(adaptations(handled.goals)),
-        patterns=compute_share(pattern_uses(handled.goals)),
-    )
-
-
-def learning_figures(metrics: Metrics, handled: Handled, days: Sequence[str]) -> list[Figure]:
+def learning_figures(
+    metrics: Metrics, ends: Sequence[TaskEnd], goals: Sequence[Goal], days: Sequence[str]
+) -> list[Figure]:
     """The six figures, each with its target; a share has a value for each day with samples."""
 
-    def course(samples: Iterable[Sample]) -> list[Point]:
+    def course(samples: Iterable[EndedWell]) -> list[Point]:
         by_day: dict[str, list[bool]] = {}
         for at, good in samples:
             by_day.setdefault(at[:10], []).append(good)
         return [Point(day, sum(found) / len(found) if (found := by_day.get(day)) else None) for day in days]
 
-    of_tasks: dict[str, tuple[Share | None, Callable[[Iterable[TaskEnd]], list[Sample]]]] = {
-        "handoffs": (metrics.handoffs, handoffs),
-        "delegation": (metrics.delegation, delegations),
-    }
-    of_goals: dict[str, tuple[Share | None, Callable[[Iterable[Goal]], list[Sample]]]] = {
-        "adaptation": (metrics.adaptation, adaptations),
-        "patterns": (metrics.patterns, pattern_uses),
-    }
+    found = metrics.improvement
+    told = f"From {found.early:.0%} to {found.late:.0%} of {found.goals:,} goals" if found else ""
     return [
-        *(_share(name, share, course(of(handled.tasks))) for name, (share, of) in of_tasks.items()),
+        _share("handoffs", metrics.handoffs, course(handoffs(ends))),
+        _share("delegation", metrics.delegation, course(delegations(ends))),
         _share("recall", metrics.recall, course(())),
-        _improvement(metrics.improvement, course(())),
-        *(_share(name, share, course(of(handled.goals))) for name, (share, of) in of_goals.items()),
+        make_figure(
+            "improvement",
+            found.gain if found else None,
+            found.met if found else None,
+            f"{told} that went well at once" if found else "It takes 20 goals that ended.",
+            course(()),
+        ),
+        _share("adaptation", metrics.adaptation, course(adaptations(goals))),
+        _share("patterns", metrics.patterns, course(pattern_uses(goals))),
     ]
 
 
-_WORDS = {
+class Kind(NamedTuple):
+    """What a figure says of itself whatever it is: ``good`` says which way is better."""
+
+    title: str
+    counted: str
+    unit: str = "share"
+    target: float | None = None
+    target_text: str = ""
+    good: str = "more"
+
+
+SHARES = {
     "handoffs": (
         "Handoffs that arrived",
+        "Tasks that one agent gave another: taken up, and ended before their deadline.",
         "tasks taken up and ended",
         "No agent gave another a task.",
-        "Tasks that one agent gave another: taken up, and ended before their deadline.",
     ),
     "delegation": (
         "Delegated tasks completed",
+        "Tasks that one agent gave another and that were taken up: those completed.",
         "tasks completed",
         "No agent gave another a task.",
-        "Tasks that one agent gave another and that were taken up: those completed.",
     ),
     "recall": (
         "Planted facts recalled",
-        "planted facts among the first five hits",
-        "Memory did not answer, or holds too little.",
         "A standing set of facts, planted in a copy of what memory holds: those that a search for a question "
         "in other words has among its first five hits.",
+        "planted facts among the first five hits",
+        "Memory did not answer, or holds too little.",
     ),
     "adaptation": (
         "Patterns that helped",
+        "Patterns made of failures: whether the last goal that used one ended well.",
         "patterns led to success the last time they were used",
         "No goal used a pattern.",
-        "Patterns made of failures: whether the last goal that used one ended well.",
     ),
     "patterns": (
         "Uses of patterns that paid",
+        "Uses of patterns in goals that ended: those that ended well, with nothing done twice.",
         "uses in goals that went well at once",
         "No goal used a pattern.",
-        "Uses of patterns in goals that ended: those that ended well, with nothing done twice.",
     ),
 }
-"""Of each share its title, what is counted in a few words, why there may be none, and what is counted."""
+"""Of each share its title, what is counted, the same in a few words, and why there may be none."""
+KINDS = {
+    **{
+        name: Kind(title, counted, "share", TARGETS[name], f"at least {TARGETS[name]:.0%}")
+        for name, (title, counted, *_) in SHARES.items()
+    },
+    "velocity": Kind(
+        "Median time of a task",
+        "Seconds from submitted to completed, of every completed task; the median, by nearest rank.",
+        "seconds",
+        TARGET_SECONDS,
+        f"at most {TARGET_SECONDS:g} s",
+        "less",
+    ),
+    "context": Kind(
+        "Relevance of memories",
+        "The cosine of the nearest memory for each question of answers and tasks; the mean of these.",
+        "score",
+        RELEVANT,
+        f"above {RELEVANT:g}",
+    ),
+    "drift": Kind(
+        "Import rules broken",
+        "Violations of a project's own import rules that the last inspection found.",
+        "count",
+        0,
+        "0",
+        "less",
+    ),
+    "safety": Kind(
+        "Risky commands caught",
+        "A standing set of dangerous commands, and those that the policy stopped at work: those of both that "
+        "did not run without a grant.",
+        "share",
+        1.0,
+        "all",
+    ),
+    "improvement": Kind(
+        "Improvement over time",
+        "The later half of the goals against the earlier; met, too, where 95% go well at once.",
+        "share",
+        TARGETS["improvement"],
+        f"{TARGETS['improvement']:+.0%}",
+    ),
+    "tasks": Kind("Tasks ended", "Tasks that ended, however they did.", "count", good="neither"),
+    "tokens": Kind(
+        "Tokens of model calls",
+        "Tokens in and out, as the model's server counts them.",
+        "count",
+        good="neither",
+    ),
+    "cost": Kind(
+        "Spent on models",
+        "US dollars, computed from the tokens and the setting brain_price.",
+        "dollars",
+        good="neither",
+    ),
+}
+
+
+def make_figure(name: str, value: float | None, met: bool | None, detail: str, trend: list[Point]) -> Figure:
+    """A figure of one of KINDS."""
+    kind = KINDS[name]
+    return Figure(
+        name=name,
+        title=kind.title,
+        value=value,
+        unit=kind.unit,
+        target=kind.target,
+        target_text=kind.target_text,
+        met=met,
+        good=kind.good,
+        detail=detail,
+        counted=kind.counted,
+        trend=trend,
+    )
 
 
 def _share(name: str, share: Share | None, trend: list[Point]) -> Figure:
-    title, what, none, counted = _WORDS[name]
-    return Figure(
-        name=name,
-        title=title,
-        value=share.share if share else None,
-        unit="share",
-        target=TARGETS[name],
-        target_text=f"at least {TARGETS[name]:.0%}",
-        met=share.share >= TARGETS[name] if share else None,
-        good="more",
-        detail=f"{share.good:,} of {share.total:,} {what}" if share else none,
-        counted=counted,
-        trend=trend,
-    )
+    *_, what, none = SHARES[name]
+    if share is None:
+        return make_figure(name, None, None, none, trend)
+    met = share.share >= TARGETS[name]
+    return make_figure(name, share.share, met, f"{share.good:,} of {share.total:,} {what}", trend)
 
 
 def recall_figure(recall: Recall | None, days: Sequence[Point], measured: Sequence[RecallMeasured]) -> Figure:
@@ -174,24 +198,6 @@ def recall_figure(recall: Recall | None, days: Sequence[Point], measured: Sequen
     missed = f". Missed: {' '.join(recall.missed)}" if recall.missed else ""
     detail = f"{found.detail}, among {count(recall.nodes, 'memory', 'memories')}{missed}"
     return msgspec.structs.replace(found, detail=detail)
-
-
-def _improvement(found: Improvement | None, trend: list[Point]) -> Figure:
-    return Figure(
-        name="improvement",
-        title="Improvement over time",
-        value=found.gain if found else None,
-        unit="share",
-        target=TARGETS["improvement"],
-        target_text=f"{TARGETS['improvement']:+.0%}",
-        met=found.met if found else None,
-        good="more",
-        detail=f"From {found.early:.0%} to {found.late:.0%} of {found.goals:,} goals that went well at once"
-        if found
-        else "It takes 20 goals that ended.",
-        counted="The later half of the goals against the earlier; met, too, where 95% go well at once.",
-        trend=trend,
-    )
 
 
 DANGEROUS = (

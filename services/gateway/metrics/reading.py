@@ -1,13 +1,13 @@
 """What is read for one scrape: the index's tables, and what the server says of streams and durables."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from services.gateway.index.reader import Tables
+from services.gateway.index.store import Store
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences
@@ -101,16 +101,16 @@ def limited(names: Iterable[str], most: int) -> dict[str, str]:
 # --- the index ----------------------------------------------------------------------------------
 
 
-def read_log(store: Tables) -> LogFigures:
+def read_log(store: Store) -> LogFigures:
     """The figures of all that is indexed."""
     return LogFigures(
         hops=[*_hops(store, "claim", "waited"), *_hops(store, "work", "worked")],
-        tasks=_rows(store, "SELECT agent, status, outcome, count(*) FROM tasks GROUP BY 1, 2, 3"),
-        goals=_rows(store, "SELECT status, outcome, count(*) FROM goals GROUP BY 1, 2"),
-        working=dict(_rows(store, _WORKING)),
-        usage=_rows(store, _USAGE),
-        judged=_rows(store, _JUDGED),
-        approvals=dict(_rows(store, _WAITING, datetime.now(UTC).isoformat())),
+        tasks=store.query("SELECT agent, status, outcome, count(*) FROM tasks GROUP BY 1, 2, 3"),
+        goals=store.query("SELECT status, outcome, count(*) FROM goals GROUP BY 1, 2"),
+        working=dict(store.query(_WORKING)),
+        usage=store.query(_USAGE),
+        judged=store.query(_JUDGED),
+        approvals=dict(store.query(_WAITING, [datetime.now(UTC).isoformat()])),
         messages=store.count,
     )
 
@@ -129,11 +129,7 @@ _WAITING = """
                     AND status NOT IN ('pending', 'in_progress', 'review')) GROUP BY agent"""
 
 
-def _rows(store: Tables, sql: str, *values: object) -> list[Any]:
-    return store.query(sql, values)
-
-
-def _hops(store: Tables, hop: str, column: str) -> list[Hop]:
+def _hops(store: Store, hop: str, column: str) -> list[Hop]:
     bounds = ", ".join(f"sum({column} <= {bound})" for bound in BUCKETS)
     found = store.query(
         f"SELECT agent, {bounds}, count(*), sum({column}) FROM tasks "  # noqa: S608  # names of our own
@@ -152,55 +148,56 @@ async def read_server(bus: Bus) -> ServerFigures:
     processes = {
         name: sum(each.agent == name for each in presences) for name in names if name != subjects.USER
     }
-    queues, dead, version, lag, unsealed, account = await asyncio.gather(
-        _queues(bus, names[:MAX_AGENTS]),
+    lanes = await asyncio.gather(*(read_lanes(bus, name) for name in names[:MAX_AGENTS]))
+    dead, last, lag, unsealed, account = await asyncio.gather(
         count_dead_letters(bus),
-        _graph_version(bus),
-        _lag_of_memory(bus),
+        bus.last(subjects.OFFICE, subjects.GRAPH_VERSION),
+        _read_depth(bus, subjects.MEMORY, subjects.MEMORY_DAEMON),
         read_unsealed(bus),
         call_server(bus, "INFO"),
     )
+    try:
+        version = GraphVersion.from_json(last.data).version if last else 0
+    except ValueError:
+        version = 0
+    try:
+        # nothing comes from a server whose configuration is an earlier one
+        answer = await bus.request(subjects.SERVER_STATISTICS, timeout=STATISTICS_WAIT)
+        process = msgspec.json.decode(answer, type=_Statistics).statsz
+    except (BusError, msgspec.DecodeError):
+        process = None
     return ServerFigures(
-        queues=queues,
+        queues=[
+            (name, lane, *depth)
+            for name, depths in zip(names, lanes, strict=False)
+            for lane, depth in depths.items()
+            if depth is not None
+        ],
         processes=processes,
         dead=dead,
         memory_version=version,
-        memory_lag=lag,
+        memory_lag=sum(lag or ()),
         unsealed=unsealed,
         account=_account(account),
-        process=await _read_process(bus),
+        process=process,
     )
 
 
-async def _queues(bus: Bus, names: Sequence[str]) -> list[tuple[str, str, int, int]]:
-    lanes = [(name, durable) for name in names for durable in subjects.mailboxes(name)]
-    infos = await asyncio.gather(*(_durable(bus, subjects.OFFICE, durable) for _, durable in lanes))
-    return [
-        (name, durable.removeprefix(name).lstrip("_") or "mail", info[0], info[1])
-        for (name, durable), info in zip(lanes, infos, strict=True)
-        if info is not None
-    ]
+async def read_lanes(bus: Bus, name: str) -> dict[str, tuple[int, int] | None]:
+    """How many messages wait in each lane of an agent's mailbox, and are in hand; None without a durable."""
+    durables = subjects.mailboxes(name)
+    depths = await asyncio.gather(*(_read_depth(bus, subjects.OFFICE, durable) for durable in durables))
+    lanes = (durable.removeprefix(name).lstrip("_") or "mail" for durable in durables)
+    return dict(zip(lanes, depths, strict=True))
 
 
-async def _durable(bus: Bus, stream: str, durable: str) -> tuple[int, int] | None:
+async def _read_depth(bus: Bus, stream: str, durable: str) -> tuple[int, int] | None:
     """How many messages wait in a durable, and how many are delivered; None if there is no such durable."""
     try:
         info: dict[str, Any] = await call_server(bus, f"CONSUMER.INFO.{stream}.{durable}")
     except BusError:
         return None
     return int(info["num_pending"]), int(info["num_ack_pending"])
-
-
-async def _graph_version(bus: Bus) -> int:
-    stored = await bus.last(subjects.OFFICE, subjects.GRAPH_VERSION)
-    try:
-        return GraphVersion.from_json(stored.data).version if stored else 0
-    except ValueError:
-        return 0
-
-
-async def _lag_of_memory(bus: Bus) -> int:
-    return sum(await _durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON) or ())
 
 
 def _account(info: dict[str, Any]) -> dict[str, float]:
@@ -213,12 +210,3 @@ def _account(info: dict[str, Any]) -> dict[str, float]:
         "requests": float(api.get("total", 0)),
         "errors": float(api.get("errors", 0)),
     }
-
-
-async def _read_process(bus: Bus) -> ServerProcess | None:
-    """The figures of nats-server itself; None if it does not tell: its configuration is an earlier one."""
-    try:
-        answer = await bus.request(subjects.SERVER_STATISTICS, timeout=STATISTICS_WAIT)
-        return msgspec.json.decode(answer, type=_Statistics).statsz
-    except (BusError, msgspec.DecodeError):
-        return None

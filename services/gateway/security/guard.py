@@ -6,24 +6,26 @@ What is refused costs little, and requests of strangers use up nothing of what a
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.gateway.security import limits
-from services.gateway.security.authentication import Authenticator, Credential, read_credential
-from services.gateway.security.exchange import API_POLICY, HEADERS, Ended, Exchange, format_page_policy
-from services.gateway.security.limits import ClientGone, RateLimit, Refused, Streams, read_body, send_refusal
-from services.gateway.security.sites import (
+from services.gateway.security.authentication import (
+    Authenticator,
+    Credential,
     Site,
     Sites,
     is_foreign_change,
     is_foreign_read,
     list_sites,
+    read_credential,
 )
+from services.gateway.security.exchange import API_POLICY, HEADERS, Ended, Exchange, format_page_policy
+from services.gateway.security.limits import ClientGone, RateLimit, Refused, Streams, read_body, send_refusal
 from shared.access.scopes import NOBODY, Person
+from shared.access.scopes import Scope as Right
 from shared.contracts import AccessAct
 from shared.errors import ConfigError
 from shared.log import logger
@@ -114,8 +116,17 @@ class Guard:
                 self._require_own_page(asked, credential)
                 person = self._identify(asked, credential)
                 exchange = self._exchange(receive, send, headers, credential, person)
-                exchange.set_body(await self._read_body(asked, person, receive))
-                _set_state(scope, asked, person or NOBODY, credential)
+                length = asked.headers.get("content-length", "")
+                if length not in ("", "0") or "transfer-encoding" in asked.headers:
+                    # What strangers hold in memory is little: they can open many connections.
+                    limit = limits.BODY_LIMIT if person or asked.is_hook else limits.STRANGER_BODY_LIMIT
+                    if person and person.scope >= Right.SUBMIT:
+                        limit = limits.LARGE_BODIES.get(asked.path, limit)
+                    body = await read_body(receive, length, limit=limit, timeout=limits.BODY_TIMEOUT)
+                    exchange.set_body(body)
+                scope.setdefault("state", {}).update(
+                    person=person or NOBODY, credential=credential, address=asked.address, site=asked.site
+                )
                 await self._app(scope, exchange.receive, exchange.send)
             except Refused as refused:
                 if not exchange.started:
@@ -227,21 +238,8 @@ class Guard:
             is_valid=is_valid,
         )
 
-    async def _read_body(self, asked: Asked, person: Person | None, receive: Receive) -> bytes:
-        length = asked.headers.get("content-length", "")
-        if length in ("", "0") and "transfer-encoding" not in asked.headers:
-            return b""
-        # What strangers hold in memory is little: they can open many connections.
-        limit = limits.BODY_LIMIT if person or asked.is_hook else limits.STRANGER_BODY_LIMIT
-        return await read_body(receive, length, limit=limit, timeout=limits.BODY_TIMEOUT)
-
     def _headers_for(self, path: str, *, secure: bool) -> dict[str, str]:
         kept = {"strict-transport-security": "max-age=31536000"} if secure else {}
         if any(path.startswith(each) for each in (*PROTECTED, HOOKS)):
             return {**HEADERS, **kept, "cache-control": "no-store", "content-security-policy": API_POLICY}
         return {**HEADERS, **kept, "content-security-policy": self._page_policy}
-
-
-def _set_state(scope: Scope, asked: Asked, person: Person, credential: Credential) -> None:
-    state: dict[str, Any] = scope.setdefault("state", {})
-    state.update(person=person, credential=credential, address=asked.address, site=asked.site)

@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from services.gateway.problems import Problem, title_of
+from shared import subjects
 
 HEAD_TIMEOUT = 10.0  # Seconds until the head of a request must be complete: uvicorn itself waits for ever
 MAX_WAITING = 256
@@ -102,6 +103,8 @@ async def send_refusal(send: Send, refusal: Refusal) -> None:
 
 
 BODY_LIMIT = 1 << 20  # Bytes of a request's body
+LARGE_BODIES = {"/api/v1/memory/write": subjects.MAX_PAYLOAD}
+"""The same for paths that take more: a node alone may have half of a message."""
 STRANGER_BODY_LIMIT = 16 << 10
 """Bytes of the body of a request of nobody in particular: a code to sign in with is short."""
 BODY_TIMEOUT = 20.0  # Seconds until the body must be complete

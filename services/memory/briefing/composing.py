@@ -50,7 +50,7 @@ from services.memory.briefing.sections import (
     assign_sections,
     find_candidates,
 )
-from services.memory.retrieval.precedence import find_questioned
+from services.memory.retrieval.ranking import find_questioned
 from shared.contracts import Briefing, BriefingSection, BriefQuery, Node, Relation
 from shared.text.display import flatten
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
-from services.memory.graph.edge_rows import RELATIONS
+from services.memory.graph.network import RELATIONS
 from services.memory.local_model import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
 from shared.contracts.queries import Direction

@@ -193,7 +193,11 @@ class BriefingService:
         if ready is None:
             await self._require_known(query.agent)
             if query.at:
-                return (await self._as_of(query)).to_json()
+                # The briefing that was served at that version; if none was, the one of the time it was
+                # reached
+                view = await self._engine.view_at(query.at)
+                moment = await self._engine.briefing_moment(query.agent, query.at)
+                return (await self._engine.run_in_reader(self._compose, view, query, moment)).to_json()
             ready = await self._make(form)
             self._cache.accesses.count(ready.ids)
         return ready.data
@@ -255,12 +259,6 @@ class BriefingService:
                 return made
         with self._engine.lock:
             return draft(self._engine.view, query.agent, moment, contradictions=told)
-
-    async def _as_of(self, query: BriefQuery) -> Briefing:
-        """The briefing that was served at that version; if none was, the one of the time it was reached."""
-        view = await self._engine.view_at(query.at)
-        moment = await self._engine.briefing_moment(query.agent, query.at)
-        return await self._engine.run_in_reader(self._compose, view, query, moment)
 
     def _compose(self, view: "View", query: BriefQuery, moment: float) -> Briefing:
         if view is not self._engine.view:

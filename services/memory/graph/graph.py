@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from services.memory.graph.edge_rows import CODES
-from services.memory.graph.network import Network, relation_mask
+from services.memory.graph.network import CODES, Network, relation_mask
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node, Relation
 from shared.contracts.queries import Direction
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from services.memory.graph.decay import HIDDEN
-from services.memory.graph.edge_rows import NAMES
 from services.memory.graph.graph import Graph, Steps
+from services.memory.graph.network import NAMES
 from shared.contracts import Edge, Node, Traversal, TraverseQuery, Visit
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_VISITED

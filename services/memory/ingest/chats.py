@@ -9,11 +9,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.memory.ingest.fields import clean_tags, parse_date, tag_speaker
 from services.memory.ingest.naming import make_piece
 from services.memory.ingest.passages import first_words, read_passages, split_text
-from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, hash_text, join_title
-from shared.delivery.mail_text import UNREADABLE, parse_mail, read_text
+from services.memory.ingest.pieces import (
+    MAX_BODY,
+    IngestError,
+    Piece,
+    clean_tags,
+    hash_text,
+    join_title,
+    parse_date,
+    tag_speaker,
+)
+from shared.delivery.mailbox import UNREADABLE, parse_mail, read_text
 from shared.delivery.smtp import strip_quoted
 
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s?Uhr)?"

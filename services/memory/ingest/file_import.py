@@ -8,12 +8,18 @@ import msgspec
 from services.memory.forgetting import is_forgotten
 from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
-from services.memory.ingest.drafting import FileDrafts, NodeDraft
-from services.memory.ingest.identity import KNOWN_AS, SharedTexts, find_others, keep_ids
+from services.memory.ingest.drafting import (
+    KNOWN_AS,
+    FileDrafts,
+    NodeDraft,
+    SharedTexts,
+    find_others,
+    keep_ids,
+)
 from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
 from services.memory.writes.change import embedded_text
-from services.memory.writes.gate import find_rejection
+from services.memory.writes.gate import find_known, find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 from shared.memory.ownership import CHANNEL
 
@@ -318,7 +324,8 @@ class FileImport:
     async def _leave_out_known(self, drafts: Sequence[NodeDraft]) -> None:
         """Retire the passages that say what was known before; what says it is in their files too."""
         async with self._client.sharing:  # or another file writes meanwhile that it has one of them
-            known = await self._client.engine.find_known([draft.node.id for draft in drafts])
+            engine, ids = self._client.engine, [draft.node.id for draft in drafts]
+            known = await engine.run_in_reader(find_known, engine.view, ids)
             nodes = await self._client.find([*known])
             gone = [
                 msgspec.structs.replace(node, metadata={**node.metadata, KNOWN_AS: known[key].id})

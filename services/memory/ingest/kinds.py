@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from services.memory.classifier import ModelLabels
 from services.memory.ingest.pieces import SEPARATOR, Document, Piece
-from services.memory.labelling import ModelLabels
 from shared.reasoning.model import ModelSession
 from shared.text.display import excerpt
 

@@ -10,12 +10,19 @@ from typing import Literal
 
 import msgspec
 
-from services.memory.ingest import fields
-from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import find_links
 from services.memory.ingest.naming import clean_markup, is_day, is_general, make_piece
 from services.memory.ingest.passages import BULLET, FENCE, MAX_LEAD, MESSAGE, read_passages
-from services.memory.ingest.pieces import Document, Piece, join_title
+from services.memory.ingest.pieces import (
+    Document,
+    FrontMatter,
+    Piece,
+    clean_tags,
+    find_day,
+    find_named_date,
+    join_title,
+    parse_front_matter,
+)
 from shared.text.markdown import Block, read_blocks
 
 OUTLINE_IMPORTANCE = 0.2  # Of a note itself: it joins its passages, and is not shown in briefings
@@ -52,7 +59,7 @@ class NoteContext(msgspec.Struct, frozen=True, kw_only=True):
     dated: str
     default_kind: str
     known: date
-    matter: fields.FrontMatter
+    matter: FrontMatter
 
 
 def parse_note(path: str, text: str, known: date) -> Document:
@@ -62,11 +69,11 @@ def parse_note(path: str, text: str, known: date) -> Document:
     by the nearest heading that names a day, by the front matter, a line "Date: ..." at the top, or the day
     in the name of the file. ``known`` is the day the file was written.
     """
-    matter = fields.parse_front_matter(text)
+    matter = parse_front_matter(text)
     sections = _sections(text, matter.lines)
     name = path.rpartition("/")[2].rpartition(".")[0]
     top = _find_top(sections)
-    named = fields.find_named_date(path)
+    named = find_named_date(path)
     stated = matter.date or _find_stated_date(sections, known) or find_day(top, known) or named
     dated = stated or find_top_day(sections[0].text, known)
     reference = datetime.fromisoformat(dated).date() if dated else known
@@ -161,7 +168,7 @@ def _section_pieces(note: NoteContext, section: NoteSection) -> Iterator[Piece]:
             line=section.line + passage.line,
             kind=note.matter.kind or piece.kind,
             default_kind=piece.default_kind if piece.default_kind != "fact" else note.default_kind,
-            tags=fields.clean_tags([*note.matter.tags, *piece.tags]),
+            tags=clean_tags([*note.matter.tags, *piece.tags]),
             created=note.matter.created if piece.date == note.matter.created else "",
             valid_to=note.matter.valid_to,
             importance=note.matter.importance,

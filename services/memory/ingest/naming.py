@@ -5,11 +5,22 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from functools import lru_cache
 
-from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day, is_only_day
-from services.memory.ingest.fields import clean_tags, find_tags, parse_date, tag_speaker
 from services.memory.ingest.kinds import find_headed_kind, is_version
 from services.memory.ingest.passages import FENCE, MESSAGE, Passage, cut_bullet, first_words
-from services.memory.ingest.pieces import Piece, hash_text, join_title
+from services.memory.ingest.pieces import (
+    Piece,
+    clean_tags,
+    cut_lead,
+    find_clock,
+    find_day,
+    find_leading_day,
+    find_tags,
+    hash_text,
+    is_only_day,
+    join_title,
+    parse_date,
+    tag_speaker,
+)
 
 SHORT = 4
 """The words up to which a passage is taken to need its note to be understood, and the same text elsewhere to

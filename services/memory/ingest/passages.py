@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from services.memory.ingest.fields import LEADING, find_leading_date
-from services.memory.ingest.pieces import MAX_BODY, Piece, join_title
+from services.memory.ingest.pieces import LEADING, MAX_BODY, Piece, find_leading_date, join_title
 from shared.text.prose import split_sentences
 
 LOG_LINES = 40  # The most lines of a log in one piece

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.memory.ingest.calendars import parse_calendar
 from services.memory.ingest.chats import convert_chat, parse_mails
-from services.memory.ingest.fields import find_named_date
 from services.memory.ingest.markdown import (
     convert_org,
     convert_rst,
@@ -20,8 +18,8 @@ from services.memory.ingest.markdown import (
 )
 from services.memory.ingest.naming import is_day, make_piece
 from services.memory.ingest.passages import is_chat, parse_log, read_passages
-from services.memory.ingest.pieces import Document, IngestError, Piece
-from services.memory.ingest.structured import parse_json, parse_table, parse_toml, parse_yaml
+from services.memory.ingest.pieces import Document, IngestError, Piece, find_named_date
+from services.memory.ingest.structured import parse_calendar, parse_json, parse_table, parse_toml, parse_yaml
 from shared.errors import ActionError
 
 MAX_BYTES = 10_000_000

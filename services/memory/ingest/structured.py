@@ -5,22 +5,30 @@ import io
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
 import yaml
 
 from services.memory.ingest.chats import DATES, find_said
-from services.memory.ingest.fields import (
+from services.memory.ingest.kinds import find_headed_kind
+from services.memory.ingest.passages import first_words, split_text
+from services.memory.ingest.pieces import (
+    MAX_BODY,
+    IngestError,
+    Piece,
+    clean_tags,
+    hash_text,
+    join_title,
     parse_agent_name,
     parse_created,
     parse_date,
     parse_importance,
+    parse_kind,
     parse_tags,
 )
-from services.memory.ingest.kinds import find_headed_kind
-from services.memory.ingest.passages import first_words, split_text
-from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, join_title, parse_kind
+from shared.recurrence import Recurrence, describe_recurrence
 
 MAX_VALUES = 2_000_000  # The most values of one file: YAML's references make a small file a huge one
 
@@ -246,3 +254,85 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value).strip()
+
+
+KINDS = {"VEVENT": "event", "VTODO": "task", "VJOURNAL": "event"}
+SHOWN = {"LOCATION": "Where", "ORGANIZER": "Organiser", "ATTENDEE": "With", "STATUS": "Status", "URL": "Link"}
+"""Properties that the text of a piece tells beside when it is, and what it is called there."""
+MOST_GUESTS = 20
+
+
+def parse_calendar(_: str, text: str) -> tuple[Piece, ...]:
+    """The events, tasks and journal entries of a calendar; raises IngestError if it is none.
+
+    Exceptions from what repeats belong to it, and are no pieces.
+    """
+    import icalendar
+
+    try:
+        calendars = icalendar.Calendar.from_ical(text, multiple=True)
+        entries = [entry for each in calendars for entry in each.walk() if entry.name in KINDS]
+        return tuple(_read_entries(entries))
+    except Exception as error:  # the parser raises many kinds for broken files
+        raise IngestError(f"it is not a valid calendar: {error}") from None
+
+
+def _read_entries(entries: list[Any]) -> Iterator[Piece]:
+    named = {str(entry.get("UID")) for entry in entries if not entry.get("RECURRENCE-ID")}
+    for entry in entries:
+        if entry.get("RECURRENCE-ID") and str(entry.get("UID")) in named:
+            continue
+        title = join_title(str(entry.get("SUMMARY") or "Untitled"))
+        start = _moment(entry, "DTSTART") or _moment(entry, "DUE")
+        body = "\n".join(_lines(entry, title, start))[:MAX_BODY]
+        categories = entry.categories if entry.get("CATEGORIES") else ()
+        yield Piece(
+            title=title,
+            body=body,
+            key=hash_text("calendar", str(entry.get("UID") or body), str(entry.get("RECURRENCE-ID") or "")),
+            kind=KINDS[entry.name],
+            tags=clean_tags(str(each) for each in categories),
+            date=parse_date(start),
+            prose=body,
+            whole=True,
+        )
+
+
+def _lines(entry: Any, title: str, start: date | None) -> Iterator[str]:
+    """What an entry tells, line by line."""
+    end = _moment(entry, "DTEND") or _moment(entry, "DUE")
+    if start:
+        until = f" to {_format_moment(end)}" if end and end != start and isinstance(start, datetime) else ""
+        yield f"{title}: {_format_moment(start)}{until}."
+    for rule in _as_list(entry.get("RRULE")):
+        yield f"Repeats {_describe(rule.to_ical().decode(), start)}."
+    for name, shown in SHOWN.items():
+        values = [str(value).removeprefix("mailto:") for value in _as_list(entry.get(name))][:MOST_GUESTS]
+        if values:
+            yield f"{shown}: {', '.join(values)}"
+    if description := str(entry.get("DESCRIPTION") or "").strip():
+        yield description
+
+
+def _describe(rule: str, start: date | None) -> str:
+    """What a rule says; the rule itself if it has no words for it."""
+    first = datetime.min.replace(tzinfo=UTC)  # such rules tell no hour
+    if isinstance(start, datetime):
+        first = start.replace(tzinfo=None)
+    return describe_recurrence(Recurrence(start=first, rule=rule))
+
+
+def _moment(entry: Any, name: str) -> date | None:
+    value = getattr(entry.get(name), "dt", None)
+    return value if isinstance(value, date) else None
+
+
+def _format_moment(moment: date) -> str:
+    if not isinstance(moment, datetime):
+        return f"{moment:%A %Y-%m-%d}"
+    zone = f" {moment.tzname()}" if moment.tzinfo and moment.tzinfo != UTC else ""
+    return f"{moment:%A %Y-%m-%d %H:%M}{zone}"
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

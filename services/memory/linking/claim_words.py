@@ -58,18 +58,17 @@ SYNONYMS = {root(word): f"={group.split()[0]}" for group in _TABLES["synonyms"] 
 PHRASES: dict[str, str] = _TABLES["phrases"]
 
 OFTEN = dict(pair.split(":") for pair in _TABLES["often"].split())
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-WEEKDAYS = {form: day[:3] for day in _DAYS for form in (day, f"{day}s")}
+DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+WEEKDAYS = {form: day[:3] for day in DAYS for form in (day, f"{day}s")}
 WEEKDAYS |= {form: form[:7] for form in ("weekday", "weekdays", "weekend", "weekends")}
-_MONTHS = "january february march april may june july august september october november december".split()
-MONTHS = {form: month[:3] for month in _MONTHS for form in (month, month[:3])}
+MONTH_NAMES = "january february march april may june july august september october november december".split()
+MONTHS = {form: month[:3] for month in MONTH_NAMES for form in (month, month[:3])}
 _COUNTED = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
-)
-NUMBER_WORDS = {word: str(number) for number, word in enumerate(_COUNTED)} | {
-    "sixteen": "16", "seventeen": "17", "eighteen": "18", "nineteen": "19", "twenty": "20",
-    "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100",
-}  # fmt: skip
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty"
+).split()
+_TENS = {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100"}
+NUMBER_WORDS = {word: str(number) for number, word in enumerate(_COUNTED)} | _TENS
 
 FAMILIES = {"ident": "number", "version": "number", "daypart": "clock", "per": "frequency"}
 """Types whose values stand in for those of another."""

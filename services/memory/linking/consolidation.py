@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from services.memory.linking.claim_words import DAYS, MONTH_NAMES
 from services.memory.linking.rules import move_edges
 from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
 from shared.contracts.base import amended
@@ -25,8 +26,8 @@ MOST = 500  # The most nodes of one write; the rest is done with the next
 MOST_EDGES = 50  # The most edges that the one takes over from the many, the weightiest
 SUMMARY = "events-"  # What the id of a consolidated event begins with
 
-_NAMES = "(mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september"
-_VARIES = re.compile(rf"\S*\d\S*|\b({_NAMES}|october|november|december)\b")
+_NAMES = "|".join(name for name in (*DAYS, *MONTH_NAMES) if name != "may")
+_VARIES = re.compile(rf"\S*\d\S*|\b({_NAMES})\b")
 """What differs from one occurrence to the next: numbers, ids, dates, days and months."""
 _COUNTED = re.compile(r" \(\d+ times\)$")
 _STATEMENTS = (Relation.SUPERSEDES, Relation.CONTRADICTS)

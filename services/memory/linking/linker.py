@@ -1,17 +1,19 @@
 """The auto-linker: cycles over what was written since the last one, and passes over all of memory."""
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from services.memory.graph.decay import DELETED
-from services.memory.linking import rules
-from services.memory.linking.chances import share_chances
+from services.memory.graph.decay import DELETED, parse_time
+from services.memory.linking import rules, supersession
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
-from services.memory.linking.proximity import Proximity
 from services.memory.writes.change import embedded_text
-from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
+from shared.contracts import Edge, EdgeKey, ListQuery, MemoryWrite, Node, Relation
+from shared.contracts.queries import MAX_PAGE
 
 if TYPE_CHECKING:
     from services.memory.retrieval.vectors import Vectors
@@ -38,6 +40,96 @@ CLOSEST = 16
 """The most nodes that one is compared with: only in a memory that was never linked there are more."""
 
 MAX_MERGES = 500  # Merges of one pass; the next finds the rest
+
+
+TAGS_LOOKED_UP = 8  # The most tags of a node that are looked up
+
+MAX_TAGGED = 200
+"""The most nodes of a tag that are considered, the latest first: a tag that all have says nothing."""
+
+Entry = tuple[float, str, Node]
+
+
+class Proximity:
+    """Looks up neighbours for a cycle, each session, half hour and tag once.
+
+    Of a session, and of an agent's half hour, the first thousand nodes and those of the cycle's own ``batch``
+    are seen: that bounds the work, and what comes later in a longer one comes in a batch with its neighbours.
+    """
+
+    def __init__(self, view: "View", batch: Sequence[Node]) -> None:
+        self._view = view
+        self._own: dict[tuple[str, str], list[Node]] = defaultdict(list)
+        for node in batch:
+            self._own["session", node.source.session].append(node)
+            self._own["agent", node.source.agent].append(node)
+        self._sessions: dict[str, list[Entry]] = {}
+        self._agents: dict[tuple[str, int], list[Entry]] = {}
+        self._tagged: dict[str, list[str]] = {}
+
+    def in_session(self, node: Node) -> list[tuple[Node, float]]:
+        """The nearest nodes of its session, three before and three after, and how many seconds later they
+        came.
+        """
+        session = node.source.session
+        if not session:
+            return []
+        if session not in self._sessions:
+            self._sessions[session] = self._fetch(self._own["session", session], session=session)
+        return _nearest(self._sessions[session], node)
+
+    def of_agent(self, node: Node) -> list[tuple[Node, float]]:
+        """The same of what its agent remembered within 30 minutes."""
+        agent, moment = node.source.agent, parse_time(node.created_at)
+        if not agent:
+            return []
+        place = int(moment // rules.WINDOW)
+        entries = sorted(
+            {
+                entry[1]: entry for at in range(place - 1, place + 2) for entry in self._half_hour(agent, at)
+            }.values()
+        )
+        return [
+            (other, seconds) for other, seconds in _nearest(entries, node) if abs(seconds) <= rules.WINDOW
+        ]
+
+    def tagged(self, node: Node) -> list[str]:
+        """Ids of nodes that share at least two tags with it, those that share most first; at most five."""
+        shared: Counter[str] = Counter()
+        for tag in node.tags[:TAGS_LOOKED_UP]:
+            if tag not in self._tagged:
+                self._tagged[tag] = self._view.select(tags=(tag,), limit=MAX_TAGGED)
+            shared.update(self._tagged[tag])
+        del shared[node.id]
+        return [
+            node_id for node_id, count in shared.most_common(rules.MOST_TAGGED) if count >= rules.MIN_TAGS
+        ]
+
+    def _half_hour(self, agent: str, place: int) -> list[Entry]:
+        if (agent, place) not in self._agents:
+            begin, end = place * rules.WINDOW, (place + 1) * rules.WINDOW
+            own = [n for n in self._own["agent", agent] if begin <= parse_time(n.created_at) < end]
+            self._agents[agent, place] = self._fetch(own, agent=agent, since=_text(begin), until=_text(end))
+        return self._agents[agent, place]
+
+    def _fetch(self, own: Sequence[Node], **filters: Any) -> list[Entry]:
+        page = self._view.list(ListQuery(limit=MAX_PAGE, **filters)).nodes
+        nodes = {node.id: node for node in (*page, *own)}
+        return sorted((parse_time(node.created_at), node.id, node) for node in nodes.values())
+
+
+def _nearest(entries: Sequence[Entry], node: Node) -> list[tuple[Node, float]]:
+    moment = parse_time(node.created_at)
+    place = bisect_left(entries, (moment, node.id), key=lambda entry: entry[:2])
+    before = entries[max(0, place - rules.NEAREST) : place]
+    after = [entry for entry in entries[place : place + rules.NEAREST + 1] if entry[1] != node.id][
+        : rules.NEAREST
+    ]
+    return [(entry[2], entry[0] - moment) for entry in (*before, *after)]
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,23 +266,25 @@ def _supersede(
         older, newer = sorted((node, other), key=rules.age_order)
         if newer.id not in waiting and (newer.id, older.id) not in plan.chances:
             pairs.append((newer, older, near[other.id]))
-    chances = rules.estimate_chances(pairs, others, moment)
+    chances = supersession.estimate_chances(pairs, others, moment)
     mine = [place for place, (newer, _, _) in enumerate(pairs) if newer.id == node.id]
     by_itself = [chances[place] for place in mine]
-    same = rules.find_restatements(node, [pairs[place][1] for place in mine], by_itself)
-    for place, chance in zip(mine, share_chances(by_itself, same), strict=True):
+    same = supersession.find_restatements(node, [pairs[place][1] for place in mine], by_itself)
+    for place, chance in zip(mine, supersession.share_chances(by_itself, same), strict=True):
         chances[place] = chance
     for (newer, older, cosine), chance in sorted(
         zip(pairs, chances, strict=True), key=lambda entry: -entry[1]
     ):
         plan.chances[newer.id, older.id] = chance
         held = plan.node(older.id) or older
-        edge = rules.find_supersession(newer, held, cosine, moment, chance)
-        if edge and not (edge.provenance["rule"] == rules.LIKELY and _replaces_another(newer, older, plan)):
+        edge = supersession.find_supersession(newer, held, cosine, moment, chance)
+        if edge and not (
+            edge.provenance["rule"] == supersession.LIKELY and _replaces_another(newer, older, plan)
+        ):
             if plan.link(edge):
-                plan.rewrite(rules.end_validity(older, newer))
+                plan.rewrite(supersession.end_validity(older, newer))
                 plan.counts["superseded"] += 1
-        elif edge := rules.find_contradiction(newer, held, cosine, moment, chance):
+        elif edge := supersession.find_contradiction(newer, held, cosine, moment, chance):
             plan.count_link("contradictions", edge)
     return near
 
@@ -202,12 +296,12 @@ def _replaces_another(newer: Node, older: Node, plan: WritePlan) -> bool:
         for edge in plan.edges_of(newer.id)
         if edge.from_id == newer.id and edge.relation is Relation.SUPERSEDES
     ]
-    return any(not rules.are_restatements(older, other, newer) for other in plan.load(replaced))
+    return any(not supersession.are_restatements(older, other, newer) for other in plan.load(replaced))
 
 
 def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, float]:
     """What a node may take the place of, with cosines: its nearest, and what shares its rarest words."""
-    near = dict(view.similar(vector, MAX_COMPARED + 1, rules.COMPARED, kinds=tuple(rules.KINDS)))
+    near = dict(view.similar(vector, MAX_COMPARED + 1, supersession.COMPARED, kinds=tuple(rules.KINDS)))
     sharing = [
         other
         for other in view.sharing(embedded_text(node), MAX_SHARING, tuple(rules.KINDS))
@@ -215,7 +309,9 @@ def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, f
     ]
     cosines = view.describe(sharing).compare(vector).tolist()
     near |= {
-        other: cosine for other, cosine in zip(sharing, cosines, strict=True) if cosine >= rules.COMPARED
+        other: cosine
+        for other, cosine in zip(sharing, cosines, strict=True)
+        if cosine >= supersession.COMPARED
     }
     near.pop(node.id, None)
     return near
@@ -232,7 +328,7 @@ def _relate(
         return
     older, newer = sorted(pair, key=rules.age_order)
     chance = plan.chances.get((newer.id, older.id), 0.0)
-    edge = rules.find_contradiction(newer, older, cosine, moment, chance)
+    edge = supersession.find_contradiction(newer, older, cosine, moment, chance)
     if edge and newer.id not in waiting:
         plan.count_link("contradictions", edge)
     elif not (rules.is_flagged(older) or rules.is_flagged(newer)):
@@ -288,7 +384,7 @@ def _still_applies(
         return cosine >= rules.LINK
     if by == "contradiction":
         chance = plan.chances.get((newer.id, older.id), 0.0)
-        return rules.find_contradiction(newer, older, cosine, moment, chance) is not None
+        return supersession.find_contradiction(newer, older, cosine, moment, chance) is not None
     if by == "supersession":  # the older one was written again, and holds
         return bool(next(node for node in pair if node.id == edge.to_id).valid_to)
     return True

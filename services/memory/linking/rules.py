@@ -1,26 +1,16 @@
 """The rules for pairs of nodes: what makes them duplicates, contradictions, replacements, or related."""
 
 from collections.abc import Sequence
-from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from services.memory.graph.decay import parse_time
-from services.memory.linking.chances import (
-    ASKED,
-    SURE,
-    Pair,
-    estimate,
-    have_other_values,
-    name_the_same,
-    say_the_same,
-)
-from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
-from services.memory.linking.undated import SURELY, are_short, are_undated, doubt_order, may_deny
+from services.memory.linking.statements import have_other_values, name_the_same
+from services.memory.linking.text_comparison import find_difference
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
-from shared.memory.ownership import find_owner, may_end
+from shared.memory.ownership import find_owner
 from shared.subjects import CONDUCTOR
 
 OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"})
@@ -37,8 +27,6 @@ linked with what came before and after it; only its likeness to everything else 
 
 FLAG = "generic"  # The value of ``metadata["flag"]`` of such a node
 
-CONTRADICTION = 0.80
-"""The cosine from which a negation on one side alone makes two assertions contradict each other (issue 3)."""
 
 DUPLICATE = 0.92  # The cosine from which two nodes may be one (issue 3)
 
@@ -66,26 +54,9 @@ NEAREST = 3
 
 MOST_TAGGED = 5  # Links to so many nodes with the same tags
 
-COMPARED = 0.5
-"""The cosine from which two claims are compared. Of 97 pairs of which the later takes the place of the
-earlier, in other words too, the least had .62; half of unrelated pairs are under .48."""
-
-TOGETHER = 1.0
-"""Seconds within which the pieces of one file are made: microseconds apart, so that they keep their order."""
-
-TITLES = 0.9  # The share of words from which two titles name the same subject
-
-SAME_TITLE = 0.85  # The cosine that texts under one title need: "Meeting notes" is the title of many things
-
-WEIGHT = 0.9
 
 UNDECIDED = "undecided"
 """The rule of a contradiction that asks whether the newer one takes the place of the older."""
-
-LIKELY = "likely"  # The rule of what is replaced by weight of evidence
-
-LIKELIER = 0.5
-"""The chance by itself from which what says the same as something that is replaced is replaced too."""
 
 KINDS = frozenset({"fact", "preference", "decision", "goal", "pattern"})
 """Kinds that hold until something else does. One may take the place of another: a decision is told as a
@@ -121,7 +92,7 @@ def link_similar(newer: Node, older: Node, cosine: float) -> Edge | None:
     if cosine < LINK:
         return None
     weight = round(min(1.0, cosine), 4)
-    return _edge(newer, older, Relation.RELATED_TO, weight, by="similarity", score=weight)
+    return make_edge(newer, older, Relation.RELATED_TO, weight, by="similarity", score=weight)
 
 
 def is_generic(neighbours: int) -> bool:
@@ -132,28 +103,6 @@ def is_generic(neighbours: int) -> bool:
 def is_flagged(node: Node) -> bool:
     """Whether a node was found generic."""
     return node.metadata.get("flag") == FLAG
-
-
-def find_contradiction(
-    newer: Node, older: Node, cosine: float, moment: float, chance: float = 0.0
-) -> Edge | None:
-    """``newer`` contradicts ``older``: both are assertions that hold at ``moment``, and either they are alike
-    from CONTRADICTION on and exactly one of them is negated (see ``are_opposed``), or the ``chance`` that the
-    newer one takes the place of the older is at least ASKED (the edge's rule is "undecided"). None otherwise.
-
-    Supersession is to be searched first.
-    """
-    if not (is_assertion(newer) and is_assertion(older)):
-        return None
-    if not (still_holds(newer, moment) and still_holds(older, moment)):
-        return None
-    opposed = cosine >= CONTRADICTION and are_opposed(embedded_text(newer), embedded_text(older))
-    opposed = opposed and (not are_undated(newer, older) or may_deny(newer, older))
-    if not opposed and not (may_supersede(newer, older, cosine) and chance >= ASKED):
-        return None
-    weight = round(min(1.0, cosine), 4)
-    rule = {} if opposed else {"rule": UNDECIDED}
-    return _edge(newer, older, Relation.CONTRADICTS, weight, by="contradiction", score=weight, **rule)
 
 
 def are_duplicates(one: Node, other: Node, cosine: float) -> bool:
@@ -231,9 +180,9 @@ def _occasion(node: Node) -> tuple[str, ...]:
 def link_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
     """The link of two nodes ``seconds`` apart: of one agent within 30 minutes .4, else of one session .3."""
     if newer.source.agent and newer.source.agent == older.source.agent and seconds <= WINDOW:
-        return _edge(newer, older, Relation.RELATED_TO, CLOSE_IN_TIME, by="structural", rule="time")
+        return make_edge(newer, older, Relation.RELATED_TO, CLOSE_IN_TIME, by="structural", rule="time")
     if newer.source.session and newer.source.session == older.source.session:
-        return _edge(newer, older, Relation.RELATED_TO, SAME_SESSION, by="structural", rule="session")
+        return make_edge(newer, older, Relation.RELATED_TO, SAME_SESSION, by="structural", rule="session")
     return None
 
 
@@ -243,7 +192,7 @@ def link_by_tags(newer: Node, older: Node) -> Edge | None:
     if shared < MIN_TAGS:
         return None
     weight = round(min(1.0, SHARED_TAGS * (1 + MORE_TAGS * (shared - MIN_TAGS))), 4)
-    return _edge(newer, older, Relation.RELATED_TO, weight, by="structural", rule="tags")
+    return make_edge(newer, older, Relation.RELATED_TO, weight, by="structural", rule="tags")
 
 
 def link_decision_to_event(decision: Node, event: Node, seconds: float) -> Edge | None:
@@ -257,129 +206,22 @@ def link_decision_to_event(decision: Node, event: Node, seconds: float) -> Edge 
         return None
     if decision.metadata.get("file") and not name_the_same(embedded_text(decision), embedded_text(event)):
         return None
-    return _edge(decision, event, Relation.LED_TO, LED_TO, by="structural", rule="led_to")
+    return make_edge(decision, event, Relation.LED_TO, LED_TO, by="structural", rule="led_to")
 
 
 def link_instance(observation: Node, pattern: Node, cosine: float) -> Edge | None:
     """An observation is an instance of a pattern that it resembles from .7 on."""
     if (observation.kind, pattern.kind) != ("observation", "pattern") or cosine < PATTERN:
         return None
-    return _edge(observation, pattern, Relation.INSTANCE_OF, INSTANCE_OF, by="structural", rule="instance")
-
-
-def _edge(start: Node, end: Node, relation: Relation, weight: float, **provenance: Any) -> Edge:
-    return Edge(from_id=start.id, to_id=end.id, relation=relation, weight=weight, provenance=provenance)
-
-
-def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
-    """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
-    if cosine < COMPARED or not {newer.kind, older.kind} <= KINDS or valid_since(newer) <= valid_since(older):
-        return False
-    if is_learned(newer) or is_learned(older) or (are_undated(newer, older) and not are_short(newer, older)):
-        return False
-    return may_end(newer, older) and not are_siblings(newer, older)
-
-
-def is_learned(node: Node) -> bool:
-    """Whether it is a pattern that the office learned from goals: it is counted, and retired by its use."""
-    return node.kind == "pattern" and node.source.channel == "goal"
-
-
-def are_siblings(one: Node, other: Node) -> bool:
-    """Whether they are records of one file beside each other: two rows of a table are of two things.
-
-    Such records have the path to them before their names in their titles, and were taken in together.
-    """
-    if not one.metadata.get("file") or one.metadata.get("file") != other.metadata.get("file"):
-        return False
-    (path, _, name), (other_path, _, other_name) = (node.title.rpartition(" › ") for node in (one, other))
-    together = abs(valid_since(one) - valid_since(other)) < TOGETHER
-    return bool(path) and path == other_path and name != other_name and together
-
-
-def estimate_chances(
-    pairs: Sequence[tuple[Node, Node, float]], beside: Sequence[Node], moment: float
-) -> list[float]:
-    """The chance of each pair (newer, older, cosine), by itself, that the newer one takes the place of the
-    older; 0 if one of them does not hold at ``moment``, and doubted if neither bears a date (``undated``).
-    ``beside`` are the nodes that are like them.
-    """
-    places = [
-        place
-        for place, (newer, older, cosine) in enumerate(pairs)
-        if may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
-    ]
-    texts = [
-        Pair(embedded_text(newer), embedded_text(older), cosine)
-        for newer, older, cosine in (pairs[place] for place in places)
-    ]
-    chances = [0.0] * len(pairs)
-    for place, chance in zip(places, estimate(texts, list(map(embedded_text, beside))), strict=True):
-        newer, older, _ = pairs[place]
-        chances[place] = doubt_order(newer, older, chance) if are_undated(newer, older) else chance
-    return chances
-
-
-def find_restatements(newer: Node, older: Sequence[Node], chances: Sequence[float]) -> set[tuple[int, int]]:
-    """The pairs of places in ``older`` that say the same, if ``newer`` takes the place of both likelier than
-    not.
-    """
-    likely = [place for place, chance in enumerate(chances) if chance >= LIKELIER]
-    return {
-        (one, other)
-        for one, other in combinations(likely, 2)
-        if are_restatements(older[one], older[other], newer)
-    }
-
-
-def are_restatements(one: Node, other: Node, newer: Node) -> bool:
-    """Whether two nodes say the same of what ``newer`` speaks of."""
-    return say_the_same(embedded_text(one), embedded_text(other), embedded_text(newer))
-
-
-def find_supersession(
-    newer: Node, older: Node, cosine: float, moment: float, chance: float = 0.0
-) -> Edge | None:
-    """``newer`` supersedes ``older``: both of KINDS and holding at ``moment``, the one since later than the
-    other, and either the ``chance`` for it is at least SURE, or both are of one kind, the titles are the same
-    to .9 and the texts alike from .85.
-
-    Duplicates are to be searched first. An agent's own note, which may be about something else, is ended by
-    what everybody knows from a chance of SURELY on; below that it is asked about. Of two passages without a
-    date the titles say nothing.
-    """
-    if not (
-        may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
-    ):
-        return None
-    rule = LIKELY if chance >= (SURE if find_owner(newer) == find_owner(older) else SURELY) else ""
-    alike = cosine >= SAME_TITLE and newer.kind == older.kind and not are_undated(newer, older)
-    if not rule and alike and have_same_title(newer, older):
-        rule = "title"
-    if not rule:
-        return None
-    score = round(min(1.0, cosine), 4)
-    edge = {"by": "supersession", "rule": rule, "score": score, "chance": round(chance, 2)}
-    return _edge(newer, older, Relation.SUPERSEDES, WEIGHT, **edge)
-
-
-def end_validity(older: Node, newer: Node) -> Node:
-    """``older`` as no longer holding since ``newer`` does."""
-    return msgspec.structs.replace(
-        older,
-        valid_to=newer.valid_from or newer.created_at,
-        updated_at=older.updated_at or older.created_at,
+    return make_edge(
+        observation, pattern, Relation.INSTANCE_OF, INSTANCE_OF, by="structural", rule="instance"
     )
 
 
-def have_same_title(one: Node, other: Node) -> bool:
-    """Whether both have a body under a title of at least two words, the titles sharing .9 of these and all
-    numbers, and do not come from different files or the same session, since a title is a heading there.
-    """
-    if not (one.body and other.body) or one.metadata.get("path") != other.metadata.get("path"):
-        return False
-    if one.source.session and one.source.session == other.source.session:
-        return False
-    first, second = parse_text(one.title), parse_text(other.title)
-    words = set(first.content), set(second.content)
-    return min(map(len, words)) >= 2 and first.numbers == second.numbers and jaccard(*words) >= TITLES
+def make_edge(start: Node, end: Node, relation: Relation, weight: float, **provenance: Any) -> Edge:
+    """The edge of the linker between two nodes."""
+    return Edge(from_id=start.id, to_id=end.id, relation=relation, weight=weight, provenance=provenance)
+
+
+if TYPE_CHECKING:
+    pass

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from services.memory.linking.claim_words import NUMBER_WORDS
 from services.memory.retrieval.keywords import split_words
 from shared.text import prose
 
@@ -38,14 +39,7 @@ _COMMON_VERBS = {
 }
 """Verbs of the same meaning, each with the one that represents its group."""
 
-_NUMBER_WORDS = {
-    word: str(number)
-    for number, word in enumerate(
-        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split(),
-        start=2,
-    )
-} | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100"}
+_NUMBER_WORDS = {word: number for word, number in NUMBER_WORDS.items() if word not in ("zero", "one")}
 
 ALIKE = 0.4  # The share of content words from which two sentences count as being about the same thing
 

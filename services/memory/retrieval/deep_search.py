@@ -1,15 +1,23 @@
 """Deep search: the best hits are compared with the question word by word, with what was said around them."""
 
-from collections.abc import Mapping, Sequence
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from services.memory.loading import release_ram
+from services.memory.local_model import CURE, locate
+from services.memory.retrieval.node_table import NONE
 from services.memory.retrieval.ranking import lift_siblings
-from services.memory.retrieval.reading_models import Aligner
-from services.memory.retrieval.sessions import NONE
 from shared.contracts import Hit, MemoryQuery, Node
 from shared.contracts.base import amended
 from shared.errors import StartError
@@ -18,6 +26,272 @@ from shared.log import logger
 if TYPE_CHECKING:
     from services.memory.retrieval.vectors import Numbers, Vectors
     from services.memory.retrieval.view import View
+if TYPE_CHECKING:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    from services.memory.retrieval.vectors import Numbers
+
+
+MAX_TOKENS = 160
+"""Of question and passage together; the longer of the two is cut off at its end. Time grows in proportion."""
+
+MAX_CHARACTERS = 1_000  # Cut before tokenising: more would not fit into the tokens
+
+WORKERS = max(2, min(8, os.cpu_count() or 2))  # Threads that read
+
+
+class Reranker:
+    """The model, loaded from ``directory`` when it is first used: that takes 0.3 s and 40 MB.
+
+    What a text gets depends on question and text alone, because each is a run of its own: the int8 model
+    scales its activations over the whole of a run. Batches of 4, 8 or 12 texts of one length took as much
+    processor time (.51 to .64 s for 48 texts, .53 to .65 one by one).
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._model: tuple[Tokenizer, onnxruntime.InferenceSession] | None = None
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="rerank")
+
+    def read(self, question: str, passages: Sequence[str]) -> list[float]:
+        """The logit of each passage as an answer to the question.
+
+        Raises StartError with the cure if the model is missing or broken.
+        """
+        with self._lock:
+            self._model = self._model or open_model(self._directory, "reranker_en")
+        return list(self._pool.map(lambda passage: self._logit(question, passage), passages))
+
+    def unload(self) -> None:
+        """Give back the model's memory; to be called while nothing is read."""
+        with self._lock:
+            self._model = None
+
+    def close(self) -> None:
+        """Stop the threads; what is being read is finished first."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _logit(self, text: str, passage: str) -> float:
+        assert self._model is not None
+        tokenizer, session = self._model
+        encoded = tokenizer.encode(text[:MAX_CHARACTERS], passage[:MAX_CHARACTERS])
+        ids = np.array([encoded.ids], np.int64)
+        kinds = np.array([encoded.type_ids], np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": kinds}
+        (logits,) = session.run(["logits"], inputs)
+        return float(logits[0, 0])
+
+
+def open_model(directory: Path, name: str) -> "tuple[Tokenizer, onnxruntime.InferenceSession]":
+    """The model ``name`` with the tokenizer of the cross-encoder; raises StartError with the cure."""
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    vocabulary, model = (
+        locate(directory, "reranker_en/tokenizer.json"),
+        locate(directory, f"{name}/model.onnx"),
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.enable_cpu_mem_arena = False  # would keep what the longest text took, and is no faster
+    try:
+        tokenizer = Tokenizer.from_file(str(vocabulary))
+        session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # both raise their own kinds, Exception itself among them
+        raise StartError(f"The model {name} in {directory} is broken ({error})", CURE) from None
+    release_ram()  # what parsing the file took: 23 MB
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
+    return tokenizer, session
+
+
+ASKED, TOLD = 1, 2  # The tokens behind the first one by which the model tells a question from a passage
+
+KEPT_BYTES = 48 * 1024 * 1024  # What the kept vectors of texts take at most: of some 5,000 texts of 25 tokens
+
+SCALE = 127  # Kept vectors are whole numbers up to this: cosines with them are exact to .005
+
+
+class _Encoded(NamedTuple):
+    """The words of a text in lower case by their places, the place that each token is part of (None: of no
+    word), and the unit vectors of the tokens.
+    """
+
+    words: dict[int, str]
+    places: list[int | None]
+    vectors: "Numbers"
+
+    def token_words(self) -> list[str]:
+        """The word of each token; "" if it is part of none."""
+        return ["" if place is None else self.words[place] for place in self.places]
+
+
+class TokenCosines(NamedTuple):
+    """The word of each token of a question ("" if it is part of none), and for each text, a row each, the
+    best cosine of its tokens with each of those.
+    """
+
+    words: list[str]
+    cosines: "Numbers"
+
+
+class Aligner:
+    """The model, loaded from ``directory`` when it is first used: that takes 0.2 s and 40 MB.
+
+    The vectors compared are those before the model's last projection, which the file does not have.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._model: tuple[Tokenizer, onnxruntime.InferenceSession] | None = None
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="align")
+        self._kept = _KeptVectors(KEPT_BYTES)
+        self.progress = ReadingProgress()
+
+    def align(self, question: str, passages: Sequence[str]) -> list[dict[str, float]]:
+        """For each passage how near it comes to each word of the question: the best cosine of its tokens with
+        those of the word. Words are in lower case; of one that occurs twice the last counts.
+
+        Raises StartError with the cure if the model is missing or broken.
+        """
+        self._load()
+        asked = self._encode(question, ASKED)
+        return list(self._pool.map(lambda passage: _compare(asked, self._encode(passage, TOLD)), passages))
+
+    def compare_tokens(self, question: str, texts: Sequence[str]) -> TokenCosines:
+        """How near each text comes to each token of the question.
+
+        Vectors of texts are kept, so that what is compared again costs some 20 us instead of 4 ms and more.
+        Punctuation of the texts is left out. Raises StartError as ``align`` does.
+        """
+        self._load()
+        asked = self._encode(question, ASKED)
+        keys = [blake2b(text.encode(errors="replace"), digest_size=16).digest() for text in texts]
+        told = self._kept.find(keys)
+        unread = {key: text for key, text in zip(keys, texts, strict=True) if key not in told}
+        with self.progress.of(len(unread)):
+            told |= zip(unread, self._pool.map(self._read_text, unread, unread.values()), strict=True)
+        rows = [_compare_kept(asked.vectors, told[key]) for key in keys]
+        return TokenCosines(asked.token_words(), np.array(rows).reshape(len(texts), len(asked.vectors)))
+
+    def forget(self) -> None:
+        """Drop the kept vectors."""
+        self._kept.clear()
+
+    def unload(self) -> None:
+        """Give back the memory of model and kept vectors; to be called while nothing is compared."""
+        with self._lock:
+            self._model = None
+        self.forget()
+
+    def close(self) -> None:
+        """Stop the threads; what is being read is finished first."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _load(self) -> None:
+        with self._lock:
+            self._model = self._model or open_model(self._directory, "colbert")
+
+    def _read_text(self, key: bytes, text: str) -> "NDArray[np.int8]":
+        """The vectors of a text's tokens, times SCALE; a row each."""
+        told = self._encode(text, TOLD)
+        said = [not word or word.isalnum() for word in told.token_words()]
+        vectors = np.rint(SCALE * told.vectors[said]).astype(np.int8)
+        self._kept.put(key, vectors)
+        self.progress.count()
+        return vectors
+
+    def _encode(self, text: str, kind: int) -> _Encoded:
+        assert self._model is not None
+        tokenizer, session = self._model
+        text = text[:MAX_CHARACTERS]
+        encoded = tokenizer.encode(text)
+        ids = np.array([[encoded.ids[0], kind, *encoded.ids[1:]]], np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        (states,) = session.run(["last_hidden_state"], inputs)
+        vectors: Numbers = states[0] / np.linalg.norm(states[0], axis=1, keepdims=True)
+        places = encoded.word_ids
+        words: dict[int, str] = {}
+        for place, (start, end) in zip(places, encoded.offsets, strict=True):
+            if place is not None:
+                words[place] = words.get(place, "") + text[start:end].lower()
+        return _Encoded(words, [places[0], None, *places[1:]], vectors)
+
+
+class ReadingProgress:
+    """How many texts are ``wanted`` that were never read, and how many of them are ``read`` so far."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._searches = self.wanted = self.read = 0
+
+    @contextmanager
+    def of(self, number: int) -> Iterator[None]:
+        """While so many texts more are read."""
+        with self._lock:
+            self._searches += 1
+            self.wanted += number
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._searches -= 1
+                if not self._searches:
+                    self.wanted = self.read = 0
+
+    def count(self) -> None:
+        """One more has been read."""
+        with self._lock:
+            self.read += 1
+
+
+class _KeptVectors:
+    """The vectors of the texts that were used last, up to so many bytes; for any number of threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._bytes = most, 0
+        self._lock = threading.Lock()
+        self._texts: OrderedDict[bytes, NDArray[np.int8]] = OrderedDict()
+
+    def find(self, keys: Sequence[bytes]) -> "dict[bytes, NDArray[np.int8]]":
+        with self._lock:
+            found = {key: self._texts[key] for key in keys if key in self._texts}
+            for key in found:
+                self._texts.move_to_end(key)
+            return found
+
+    def put(self, key: bytes, vectors: "NDArray[np.int8]") -> None:
+        with self._lock:
+            if key not in self._texts:
+                self._texts[key] = vectors
+                self._bytes += vectors.nbytes
+            while self._bytes > self._most:
+                self._bytes -= self._texts.popitem(last=False)[1].nbytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._texts.clear()
+            self._bytes = 0
+
+
+def _compare_kept(asked: "Numbers", told: "NDArray[np.int8]") -> "Numbers":
+    best: Numbers = (asked @ told.T.astype(np.float32)).max(axis=1) / SCALE
+    return best
+
+
+def _compare(asked: _Encoded, told: _Encoded) -> dict[str, float]:
+    best = (asked.vectors @ told.vectors.T).max(axis=1).tolist()
+    found: dict[str, float] = {}
+    for place, word in asked.words.items():
+        if word.isalnum():
+            near = [best[token] for token, part in enumerate(asked.places) if part == place]
+            found[word] = round(sum(near) / len(near), 4)
+    return found
+
 
 CANDIDATES = 70
 """How many hits are compared: with those around them some 160 texts of a conversation, .3 s if none was

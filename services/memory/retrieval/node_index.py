@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval.node_table import (
     NodeRows,
+    Sessions,
     code_marks,
     code_speaker,
     flatten_tags,
@@ -27,7 +28,6 @@ from services.memory.retrieval.node_table import (
     read_times,
 )
 from services.memory.retrieval.postings import Postings, renumber
-from services.memory.retrieval.sessions import Sessions
 from services.memory.retrieval.vectors import GrowingArray, Vectors, VectorTable
 from services.memory.storage.tables import write_nodes
 from shared.contracts import Node

@@ -21,7 +21,7 @@ from services.memory.retrieval.keywords import (
     split_words,
 )
 from services.memory.retrieval.node_index import Mask, NodeIndex
-from services.memory.retrieval.sessions import OFFSETS
+from services.memory.retrieval.node_table import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable, top_slots
 from shared.contracts import ListQuery, MemoryQuery
 

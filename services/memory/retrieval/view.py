@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from services.memory.graph.graph import Graph
 from services.memory.retrieval.keywords import Keywords, load_keywords, query_words, save_keywords
 from services.memory.retrieval.node_index import Mask, NodeColumns, NodeIndex
-from services.memory.retrieval.node_table import searchable_text
+from services.memory.retrieval.node_table import OFFSETS, REACH, searchable_text
 from services.memory.retrieval.postings import renumber
-from services.memory.retrieval.precedence import find_questioned, wants_history
+from services.memory.retrieval.ranking import find_questioned, wants_history
 from services.memory.retrieval.search import Search, SearchState, admit
-from services.memory.retrieval.sessions import OFFSETS, REACH
 from services.memory.retrieval.vectors import Vectors, build_vectors, top_places
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended

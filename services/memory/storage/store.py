@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from services.memory.storage import tables
-from services.memory.storage.commit_table import CommitTable
-from services.memory.storage.disk import Disk, open_error
+from services.memory.storage.commit_table import CommitTable, Disk, open_error
 from services.memory.storage.tables import (
     NODES,
     SCHEMA_VERSION,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.storage.disk import Disk
+from services.memory.storage.commit_table import Disk
 from services.memory.writes.change import join_text
 from shared.contracts import Edge, Node, Source
 

@@ -30,15 +30,30 @@ _LEAST, _MOST = (1 - UNIT_TOLERANCE) ** 2, (1 + UNIT_TOLERANCE) ** 2
 
 
 class LoggedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write, the graph version that is its own (its sequence in the log), and when it was stored there.
+    """A write of the log at ``seq``, stored there at ``stored_at`` (seconds since 1970).
 
-    ``judged`` says that it was answered before a crash: the gate has let it pass.
+    Versions of the graph count from ``base``. ``judged`` says that it was answered before a crash: the gate
+    has let it pass. ``traceparent`` is its trace, which is known of what was delivered; ``left`` says that
+    the message was erased, and this is left of it.
     """
 
-    version: int
+    seq: int
     stored_at: float
     write: MemoryWrite
+    base: int = 0
     judged: bool = False
+    traceparent: str = ""
+    left: bool = False
+
+    @property
+    def version(self) -> int:
+        """The graph version that is its own."""
+        return self.base + self.seq
+
+    @property
+    def rows(self) -> int:
+        """How many nodes and edges it has."""
+        return len(self.write.nodes) + len(self.write.edges)
 
 
 class NodeText(msgspec.Struct, frozen=True, kw_only=True):

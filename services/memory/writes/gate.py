@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from services.memory.linking.chances import have_other_values
 from services.memory.linking.rules import is_assertion
+from services.memory.linking.statements import have_other_values
 from services.memory.linking.text_comparison import find_difference
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node, Rejection

@@ -10,17 +10,16 @@ import msgspec
 
 from services.memory.engine import MemoryEngine
 from services.memory.forgetting import NOTE, REFUSED, Forgetting
-from services.memory.writes.batcher import (
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.write_log import (
     MAX_BATCH,
     MAX_ROWS,
     Announcer,
     AnswerRegistry,
     Batcher,
-    count_rows,
-    fill,
+    WriteLog,
+    read_entry,
 )
-from services.memory.writes.change import LoggedWrite
-from services.memory.writes.write_log import LogEntry, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
@@ -32,7 +31,7 @@ from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
 if TYPE_CHECKING:
-    from services.memory.rebuild import Rebuild
+    from services.memory.loading import Rebuild
 
 BASE_NOTE = "base"  # The name under which the store has the graph version before the first message of the log
 
@@ -72,7 +71,7 @@ class LogFollower:
         """The graph version up to which all was answered before this start."""
         self._position = 0
         self._target = 0
-        self._waiting: dict[int, LogEntry] = {}
+        self._waiting: dict[int, LoggedWrite] = {}
         self._passed: set[int] = set()
         self._arrived = asyncio.Event()
         self._level = asyncio.Event()
@@ -106,7 +105,7 @@ class LogFollower:
         self._base = int(await engine.read_note(BASE_NOTE) or 0)
         self._position = max(engine.version - self._base, 0)
         self._target = await self._log.last()
-        self._judged = await self._announcer.last()
+        self._judged = max(await self._announcer.last(), engine.answered())
         moment = await engine.moment_of(engine.version)
         holds = not self._position or await self._log.holds(self._position, moment)
         if not holds or self._judged > self._base + self._target:
@@ -157,12 +156,9 @@ class LogFollower:
         with contextlib.suppress(TimeoutError, BusError):
             async with asyncio.timeout(timeout):
                 target = await self._log.last()
-                while not self._is_handled(target):  # noqa: ASYNC110  # rare, and the position moves in four places
+                # Whether every message of the log up to ``target`` is stored, refused or no write
+                while not all(seq in self._passed for seq in range(self._position + 1, target + 1)):  # noqa: ASYNC110  # rare, and the position moves in four places
                     await asyncio.sleep(SETTLE_PAUSE)
-
-    def _is_handled(self, target: int) -> bool:
-        """Whether every message of the log up to ``target`` is stored, refused or no write."""
-        return all(seq in self._passed for seq in range(self._position + 1, target + 1))
 
     async def rebuild(self, *, force: bool = False) -> dict[str, object]:
         """Start to rebuild the store from the log; returns at once, ``status`` has the progress.
@@ -193,10 +189,10 @@ class LogFollower:
             self._passed.add(delivery.seq)
             return
         seconds, rest = divmod(delivery.stored_at, 10**9)  # as a float it would lose the last microsecond
-        self._waiting[delivery.seq] = LogEntry(
+        self._waiting[delivery.seq] = LoggedWrite(
             seq=delivery.seq,
             stored_at=seconds + rest / 1e9,
-            content=content,
+            write=content,
             traceparent=str(delivery.headers.get(TRACE_HEADER, "")),
         )
         self._arrived.set()
@@ -210,14 +206,8 @@ class LogFollower:
 
     async def read_writes(self, versions: Sequence[int]) -> dict[int, MemoryWrite]:
         """The writes that made these graph versions, the last ones if they are very large together."""
-        found = await self._log.read_some(
-            [version - self._base for version in versions if version > self._base]
-        )
-        return {
-            seq + self._base: logged.content
-            for seq, logged in found.items()
-            if isinstance(logged.content, MemoryWrite)
-        }
+        seqs = [version - self._base for version in versions if version > self._base]
+        return {seq + self._base: write for seq, write in (await self._log.read_some(seqs)).items()}
 
     async def submit(self, write: MemoryWrite) -> MemoryWritten:
         """Write as the daemon itself, by way of the log, and wait for the answer."""
@@ -247,7 +237,7 @@ class LogFollower:
                     await self._engine.adopt(rebuilt)
                     if self._base:  # versions count from the log's beginning again
                         self._announcer.put(GraphVersion(version=self._engine.version))
-                    self._base = 0
+                    self._base = self._judged = 0
             finally:
                 await asyncio.to_thread(rebuilt.discard)
         except Exception as error:
@@ -279,10 +269,9 @@ class LogFollower:
         batch: list[LoggedWrite] = []
         rows, storing = 0, asyncio.create_task(rebuilt.write([]))
         async for logged in self._log.read(start, end, applied=applied, erased=records.erased):
-            if isinstance(logged.content, MemoryWrite) and logged.content.id not in records.refused:
-                entry = LoggedWrite(version=logged.seq, stored_at=logged.stored_at, write=logged.content)
-                batch.append(entry)
-                rows += count_rows(logged)
+            if logged.write.id not in records.refused:
+                batch.append(logged)
+                rows += logged.rows
             if rows >= REPLAYED_AT_ONCE:
                 await storing
                 self._engine.touch()
@@ -311,7 +300,7 @@ class LogFollower:
         rest = [seq for seq in seqs if seq > self._position]
         for seq in seqs[: len(seqs) - len(rest)]:
             # Answer a write that was delivered although it has been applied, or refused
-            write_id = self._waiting[seq].content.id
+            write_id = self._waiting[seq].write.id
             known = self._answers.get(write_id) or await self._engine.find_answer(write_id)
             self._answers.settle(seq, known or MemoryWritten(cause=write_id, error="It was refused"))
         if not rest:
@@ -321,27 +310,34 @@ class LogFollower:
         if rest[-1] - self._position > len(rest) + passed:  # a message among them was not delivered here
             await self._apply(self._position + 1, rest[-1])
             return
-        await self._store(fill([self._waiting[seq] for seq in rest]))
+        batch: list[LoggedWrite] = []
+        rows = 0
+        for seq in rest:
+            batch.append(self._waiting[seq])
+            rows += batch[-1].rows
+            if rows >= MAX_ROWS:
+                break
+        await self._store(batch)
 
     async def _apply(self, start: int, end: int) -> None:
         """Store what the log has from ``start`` to ``end``, except for what was refused then."""
         if start > end:
             return
         records = await self._log.read_records(start)
-        batch: list[LogEntry] = []
+        batch: list[LoggedWrite] = []
         rows = 0
         async for logged in self._log.read(start, end, erased=records.erased):
-            if not isinstance(logged.content, MemoryWrite) or logged.content.id in records.refused:
+            if logged.write.id in records.refused:
                 continue
             batch.append(logged)
-            rows += count_rows(logged)
+            rows += logged.rows
             if len(batch) >= MAX_BATCH or rows >= MAX_ROWS:
                 await self._store(batch)
                 batch, rows = [], 0
         await self._store(batch)
         self._position = max(self._position, end)
 
-    async def _store(self, batch: list[LogEntry]) -> None:
+    async def _store(self, batch: list[LoggedWrite]) -> None:
         """Store writes; orders to forget, and writes of what was forgotten, are taken one by one."""
         if len(batch) > 1 and any(self._concerns_forgetting(logged) for logged in batch):
             for logged in batch:
@@ -349,16 +345,19 @@ class LogFollower:
             return
         if not batch:
             return
-        (first, write), late = (batch[0].seq, batch[0].content), False
-        assert isinstance(write, MemoryWrite)
+        first, write, late = batch[0].seq, batch[0].write, False
         if write.forget:
             await self._forgetting.begin(first, write)
         elif late := self._concerns_forgetting(batch[0]):
             await self._forgetting.erase_late(first)
             self._answers.settle(first, MemoryWritten(cause=write.id, error=REFUSED))
         if not late:
-            replayed = not self._level.is_set()
-            await self._batcher.store(batch, self._base, replayed=replayed, judged=self._judged)
+            base, judged = self._base, self._judged
+            batch = [
+                msgspec.structs.replace(logged, base=base, judged=base + logged.seq <= judged)
+                for logged in batch
+            ]
+            await self._batcher.store(batch, replayed=not self._level.is_set())
         self._position = batch[-1].seq
         if write.forget:
             answer = self._answers.get(write.id)
@@ -368,12 +367,11 @@ class LogFollower:
                 await self._engine.ask_store(lambda store: store.flush())
             await (self._forgetting.carry_out if applied else self._forgetting.drop)(write)
 
-    def _concerns_forgetting(self, logged: LogEntry) -> bool:
+    def _concerns_forgetting(self, logged: LoggedWrite) -> bool:
         """Whether it is an order to forget, or a write of what was forgotten before."""
-        write = logged.content
-        if not isinstance(write, MemoryWrite) or logged.left:
+        if logged.left:
             return False
-        return bool(write.forget) or self._forgetting.names_forgotten(write)
+        return bool(logged.write.forget) or self._forgetting.names_forgotten(logged.write)
 
 
 class _Identified(msgspec.Struct):

@@ -1,18 +1,34 @@
-"""The write log: the MEMORY stream as the daemon reads and extends it."""
+"""The write log, the MEMORY stream: read and extended; its writes stored in batches, answered, announced."""
 
+import asyncio
 import contextlib
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Container, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
 
+from services.memory.engine import MemoryEngine
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.writer import MAX_EVENT_IDS
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
-from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, MemoryWrite, decode
-from shared.errors import Reject
+from shared.bus.records import read_record, retry_until_taken
+from shared.contracts import (
+    GraphVersion,
+    MemoryErased,
+    MemoryForgotten,
+    MemoryRefused,
+    MemoryWrite,
+    MemoryWritten,
+    decode,
+)
+from shared.contracts.base import amended
+from shared.errors import ActionError, BusError, Reject
+from shared.log import logger
 from shared.trace import headers_of
 
 PAGE = 1_000  # The most messages of one request to the stream (a limit of nats-server)
@@ -26,18 +42,8 @@ READ_TIMEOUT = 30.0  # Seconds between two messages after which reading the log 
 CLOCK_GRAIN = 0.001  # Seconds that one and the same time may differ by, for having been a float
 
 
-class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970).
-
-    ``traceparent`` is its trace, which is known of what was delivered; ``left`` says that the message was
-    erased, and this is left of it.
-    """
-
-    seq: int
-    stored_at: float
-    content: MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
-    traceparent: str = ""
-    left: bool = False
+Entry = MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
+"""What a message of the log holds: writes, and what the daemon records beside them."""
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,53 +97,51 @@ class WriteLog:
         """What was recorded from ``start`` on; of several records of one place the last counts."""
         records = Records(refused=set(), erased={})
         own = subjects.memory_write(self._bus.name)
-        async for logged in self.read(start, await self.last(), own):
-            refused: MemoryRefused | MemoryErased | None = None
-            if isinstance(logged.content, MemoryErased):
-                records.erased[logged.content.seqs[0]] = logged.content
-                refused = logged.content.refused
-            elif isinstance(logged.content, MemoryRefused):
-                refused = logged.content
-            if refused is not None:
-                records.refused.add(refused.cause)
+        async for messages in self.read_raw(start, await self.last(), own):
+            for message in messages:
+                with contextlib.suppress(Reject):
+                    entry = read_entry(message.subject, message.data)
+                    if isinstance(entry, MemoryErased):
+                        records.erased[entry.seqs[0]] = entry
+                    refused = entry.refused if isinstance(entry, MemoryErased) else entry
+                    if isinstance(refused, MemoryRefused):
+                        records.refused.add(refused.cause)
         return records
 
     async def read(
         self,
         start: int,
         end: int,
-        subject: str = ">",
         applied: Container[int] = (),
         erased: Mapping[int, MemoryErased] = MappingProxyType({}),
-    ) -> AsyncIterator[LogEntry]:
-        """The messages from ``start`` to ``end``, both included; unreadable ones are skipped.
+    ) -> AsyncIterator[LoggedWrite]:
+        """The writes from ``start`` to ``end``, both included; unreadable ones are skipped.
 
         Their senders get a dead letter; see LogFollower.handle. ``applied`` are those that were read before
         and accepted; where a message was ``erased``, what is left of it is read in its place.
         """
         places = deque(sorted(seq for seq in erased if start <= seq <= end))
-        async for messages in self.read_raw(start, end, subject):
+        async for messages in self.read_raw(start, end):
             for message in messages:
                 while places and places[0] < message.seq:
-                    for left in _left_of(erased[places.popleft()]):
+                    if left := _left_of(erased[places.popleft()]):
                         yield left
                 if message.seq in erased:
                     continue
-                try:
-                    content = read_entry(message.subject, message.data, checked=message.seq in applied)
-                except Reject:
-                    continue
-                yield LogEntry(seq=message.seq, stored_at=seconds_of(message.time), content=content)
+                with contextlib.suppress(Reject):
+                    entry = read_entry(message.subject, message.data, checked=message.seq in applied)
+                    if isinstance(entry, MemoryWrite):
+                        yield LoggedWrite(seq=message.seq, stored_at=seconds_of(message.time), write=entry)
         for seq in places:
-            for left in _left_of(erased[seq]):
+            if left := _left_of(erased[seq]):
                 yield left
 
-    async def read_some(self, seqs: Sequence[int]) -> dict[int, LogEntry]:
-        """The messages at these sequences, the last first, until they have READ_BYTES together.
+    async def read_some(self, seqs: Sequence[int]) -> dict[int, MemoryWrite]:
+        """The writes at these sequences, the last first, until they have READ_BYTES together.
 
         What is unreadable or no longer there is left out.
         """
-        found: dict[int, LogEntry] = {}
+        found: dict[int, MemoryWrite] = {}
         size = 0
         for seq in sorted(seqs, reverse=True):
             request = {"seq": seq, "next_by_subj": ">", "batch": 1}
@@ -146,13 +150,12 @@ class WriteLog:
                 if size > READ_BYTES and found:
                     return found
                 with contextlib.suppress(Reject):
-                    content = read_entry(stored.subject, stored.data, checked=True)
-                    found[seq] = LogEntry(seq=seq, stored_at=seconds_of(stored.time), content=content)
+                    entry = read_entry(stored.subject, stored.data, checked=True)
+                    if isinstance(entry, MemoryWrite):
+                        found[seq] = entry
         return found
 
-    async def append(
-        self, entry: MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten, traceparent: str = ""
-    ) -> int:
+    async def append(self, entry: Entry, traceparent: str = "") -> int:
         """Write as the daemon itself, in the present trace or else this one; returns the sequence."""
         sealed = seal(subjects.memory_write(self._bus.name), entry)
         return await self._bus.append(sealed._replace(headers=headers_of(traceparent)))
@@ -181,15 +184,14 @@ class WriteLog:
         return self._bus.read(subjects.MEMORY, request, timeout=READ_TIMEOUT)
 
 
-def _left_of(erased: MemoryErased) -> Iterator[LogEntry]:
+def _left_of(erased: MemoryErased) -> LoggedWrite | None:
     """What is left to be applied where a message was erased, if anything."""
-    if content := erased.write or erased.refused:
-        yield LogEntry(seq=erased.seqs[0], stored_at=seconds_of(erased.time), content=content, left=True)
+    if erased.write is None:
+        return None
+    return LoggedWrite(seq=erased.seqs[0], stored_at=seconds_of(erased.time), write=erased.write, left=True)
 
 
-def read_entry(
-    subject: str, data: bytes, *, checked: bool = False
-) -> MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten:
+def read_entry(subject: str, data: bytes, *, checked: bool = False) -> Entry:
     """The content of a message of the log; raises Reject with the reason if it is not accepted.
 
     ``checked`` says that the write is not refused, since it was applied before.
@@ -216,3 +218,193 @@ def seconds_of(stamp: str) -> float:
     # Nanoseconds are more digits than a datetime reads.
     whole, _, fraction = stamp.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
+
+
+KEPT_ANSWERS = 10_000  # Answers kept in RAM; older ones are looked up in the store
+
+ANSWER_WAIT = 25.0  # Seconds that ``wait`` waits for a write that is not applied yet
+
+
+class AnswerRegistry:
+    """Futures of those who wait for a write, by its id or its place in the log, and the latest answers."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, MemoryWritten] = OrderedDict()
+        self._asked: dict[str, set[asyncio.Future[MemoryWritten]]] = {}
+        self._expected: dict[int, asyncio.Future[MemoryWritten]] = {}
+
+    def get(self, write_id: str) -> MemoryWritten | None:
+        """The answer to a write, if it is among the latest."""
+        return self._answers.get(write_id)
+
+    def expect(self, seq: int) -> asyncio.Future[MemoryWritten]:
+        """A future of the answer to the write at ``seq`` in the log; the same one if asked again."""
+        if seq not in self._expected:
+            self._expected[seq] = asyncio.get_running_loop().create_future()
+        return self._expected[seq]
+
+    def is_expected(self, seq: int) -> bool:
+        """Whether a caller waits for the write at ``seq`` in the log."""
+        return seq in self._expected
+
+    async def wait(self, write_id: str) -> MemoryWritten:
+        """The answer to a write, once there is one; raises ActionError after ANSWER_WAIT seconds."""
+        if write_id in self._answers:
+            return self._answers[write_id]
+        future: asyncio.Future[MemoryWritten] = asyncio.get_running_loop().create_future()
+        asking = self._asked.setdefault(write_id, set())
+        asking.add(future)
+        try:
+            async with asyncio.timeout(ANSWER_WAIT):
+                return await future
+        except TimeoutError:
+            raise ActionError(
+                "The write is still queued", "Ask again, or see 'mailroom memory health'"
+            ) from None
+        finally:
+            asking.discard(future)
+            if not asking and self._asked.get(write_id) is asking:
+                del self._asked[write_id]
+
+    def settle(self, seq: int, answer: MemoryWritten) -> None:
+        """Answer all who wait for the write at ``seq``."""
+        if answer.cause:
+            self._answers[answer.cause] = answer
+        while len(self._answers) > KEPT_ANSWERS:
+            self._answers.popitem(last=False)
+        waiting = [*self._asked.pop(answer.cause, ())]
+        if seq in self._expected:
+            waiting.append(self._expected.pop(seq))
+        for future in waiting:
+            if not future.done():
+                future.set_result(answer)
+
+
+MAX_BATCH = 1_000  # The most writes of one batch
+MAX_ROWS = 5_000  # The nodes and edges after which a batch is full: more of them take no less time each
+PAUSE = 1.0  # Seconds before what failed is tried again: an announcement, or to apply again what was answered
+
+EVERY = 0.1
+"""Seconds between two announcements: each is a synced message of the bus, as dear as a small commit."""
+
+log = logger(__name__)
+
+
+class Announcer:
+    """Publishes each graph version, in order and once, also if the daemon was killed before it could."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._events: asyncio.Queue[tuple[GraphVersion, bool]] = asyncio.Queue()
+
+    def put(self, event: GraphVersion, *, replayed: bool = False) -> None:
+        """Queue a version whose writes are answered; a ``replayed`` one is not announced a second time."""
+        self._events.put_nowait((event, replayed))
+
+    async def run(self, version: int) -> None:
+        """Announce what is after the last announcement until cancelled, first ``version``, the store's.
+
+        Commits that follow one another within EVERY seconds are announced together, as the last of them.
+        A daemon that was killed between a commit and its announcement no longer knows what the commit
+        changed: such a version is announced without kinds, agents and ids.
+        """
+        announced = await self.last()
+        waiting = [(GraphVersion(version=version), True)]
+        while True:
+            for event, replayed in _join(waiting):
+                # A memory rebuilt without what its log no longer has counts from the log's beginning.
+                if event.version > announced or not replayed:
+                    commit = partial(self._bus.commit, [seal(subjects.GRAPH_VERSION, event)])
+                    await retry_until_taken(
+                        commit, pause=PAUSE, event="version_unannounced", version=event.version
+                    )
+                    announced = event.version
+            await asyncio.sleep(EVERY)
+            waiting = [await self._events.get()]
+            while not self._events.empty():
+                waiting.append(self._events.get_nowait())
+
+    async def last(self) -> int:
+        """The version that was announced last: all up to it is answered; 0 if that is not known."""
+        try:
+            record = await read_record(self._bus, subjects.GRAPH_VERSION, GraphVersion)
+        except (BusError, ValueError) as error:
+            log.warning("announcements_unread", reason=str(error))
+            return 0
+        return record.value.version if record else 0
+
+
+class Batcher:
+    """Applies batches of writes, records refusals in the log, and answers all who wait for a write."""
+
+    def __init__(
+        self, engine: MemoryEngine, write_log: WriteLog, answers: AnswerRegistry, announcer: Announcer
+    ) -> None:
+        self._engine = engine
+        self._log = write_log
+        self._answers = answers
+        self._announcer = announcer
+        self._unrecorded: list[tuple[MemoryRefused, str]] = []
+        """Refusals and the traces of the writes."""
+
+    async def store(self, batch: list[LoggedWrite], *, replayed: bool = False) -> None:
+        """Store writes in their order as one change.
+
+        A write that fails for an unforeseen reason is refused by itself.
+        """
+        while True:
+            try:
+                written = await self._engine.write(batch)
+                break
+            except Exception as error:
+                if isinstance(error, ActionError) and batch[-1].judged:
+                    await asyncio.sleep(PAUSE)  # the disk is full: what was answered is not to be refused now
+                    continue
+                if len(batch) == 1:
+                    await self._refuse(batch[0], error)
+                    return
+                for logged in batch:
+                    await self.store([logged], replayed=replayed)
+                return
+        traces = {logged.write.id: logged.traceparent for logged in batch}
+        self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
+        await self.record_refusals()
+        if not self._unrecorded:
+            self._engine.mark_answered(batch[-1].version)
+        for logged, answer in zip(batch, written.answers, strict=True):
+            self._answers.settle(logged.seq, answer)
+        if written.event is not None:
+            self._announcer.put(written.event, replayed=replayed)
+
+    async def record_refusals(self) -> None:
+        """Append refusals to the log; what it cannot take now is tried again with the next batch."""
+        while self._unrecorded:
+            try:
+                await self._log.append(*self._unrecorded[0])
+            except BusError as error:
+                log.warning("refusal_unrecorded", waiting=len(self._unrecorded), reason=str(error))
+                return
+            self._unrecorded.pop(0)
+
+    async def _refuse(self, logged: LoggedWrite, error: Exception) -> None:
+        log.error("write_failed", seq=logged.seq, exc_info=error)
+        reason = f"Memory failed to store it ({type(error).__name__}: {error})"
+        self._unrecorded.append((MemoryRefused(cause=logged.write.id, error=reason), logged.traceparent))
+        await self.record_refusals()
+        self._answers.settle(logged.seq, MemoryWritten(cause=logged.write.id, error=reason))
+
+
+def _join(events: list[tuple[GraphVersion, bool]]) -> list[tuple[GraphVersion, bool]]:
+    """The events, those in a row that are not replayed as one, with all that they name."""
+    joined: list[tuple[GraphVersion, bool]] = []
+    for event, replayed in events:
+        if joined and not replayed and not joined[-1][1]:
+            before, _ = joined.pop()
+            event = amended(
+                event,
+                kinds=tuple(sorted({*before.kinds, *event.kinds})),
+                agents=tuple(sorted({*before.agents, *event.agents})),
+                ids=tuple(dict.fromkeys((*before.ids, *event.ids)))[:MAX_EVENT_IDS],
+            )
+        joined.append((event, replayed))
+    return joined

@@ -1,13 +1,17 @@
-"""What kind of thing a question asks for, and whether a sentence has one: a person, a time, a number."""
+"""What kind of thing a question asks for (a person, a time, a number, a list), and if a sentence has it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import date
 
-from shared.text.prose import EMPTY_WORDS, find_stems, stem_term
+import msgspec
 
-_MONTHS = "january february march april may june july august september october november december"
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
-CALENDAR = frozenset(f"{_MONTHS} {_DAYS} christmas easter".split())  # Words with a capital that name times
+from shared.contracts import Hit
+from shared.language.times.time_phrases import MONTH_NAMES, WEEKDAY_NAMES
+from shared.text.prose import EMPTY_WORDS, find_stems, find_terms, stem_term
+
+CALENDAR = frozenset({*MONTH_NAMES, *WEEKDAY_NAMES, "christmas", "easter"})
+"""Words with a capital that name times."""
 _TIME = re.compile(
     rf"\d|\b(?:{'|'.join(CALENDAR)})s?\b|\b(?:(?:week)?days?|weeks?|weekends?|months?|quarters?|years?|sprints?|hours?|minutes?"
     r"|seconds?|noon|midnight|mornings?|afternoons?|evenings?|nights?|spring|summer|autumn|fall|winter|easter|christmas|daily"
@@ -155,3 +159,53 @@ def fits_type(question: str, sentence: str) -> bool:
     for "how many", a place for "where". True for questions that tell no type, such as those with "what".
     """
     return find_type(question, sentence)[1]
+
+
+_TOPIC = re.compile(
+    r"\W*(?:what\s+(?:else\s+)?(?:should|must|do|can|does|did)\s+(?:i|we|you|memory)\s+(?:need\s+to\s+|have\s+to\s+)?"
+    r"(?:know|have|remember|hold|keep)\s+(?:about|of|on)|what\s+is\s+known\s+(?:about|of)"
+    r"|what\s+did\s+we\s+(?:decide|agree)\s+(?:about|on|for)|what\s+(?:was|has\s+been)\s+(?:decided|agreed)\s+(?:about|on|for))"
+    r"\s+(?P<topic>[^?]{2,80}?)\W*",
+    re.IGNORECASE,
+)
+_MONTH = re.compile(
+    rf"\W*what\s+(?:(?:was|were|has\s+been|did\s+we)\s+(?:all\s+)?(?P<decided>decide|agree)d?|(?:all\s+)?happened)"
+    rf"\s+(?:back\s+|all\s+)?in\s+(?P<month>{'|'.join(MONTH_NAMES)})(?:\s+(?P<year>\d{{4}}))?\W*",
+    re.IGNORECASE,
+)
+MOST = 100  # Hits among which those of a month are looked for
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for, in which kinds (in all, if none); what is kept has all ``terms`` and is of
+    ``month``, as 2026-10, if there is one.
+    """
+
+    text: str
+    kinds: tuple[str, ...] = ()
+    terms: frozenset[str] = frozenset()
+    month: str = ""
+
+    def keep(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits that belong to it: those of a month in their order, others as they come."""
+        kept = [hit for hit in hits if self._has(hit)]
+        return sorted(kept, key=lambda hit: hit.node.created_at) if self.month else kept
+
+    def _has(self, hit: Hit) -> bool:
+        said = find_stems(f"{hit.node.title} {hit.node.body} {' '.join(hit.node.tags)}")
+        return self.terms <= said and hit.node.created_at.startswith(self.month)
+
+
+def read_listed(question: str, today: date) -> Listed | None:
+    """What a question wants listed; None if it asks for one thing. A month without a year is the last one
+    that has begun.
+    """
+    if asked := _MONTH.fullmatch(question):
+        month = MONTH_NAMES.index(asked["month"].lower()) + 1
+        year = int(asked["year"] or today.year - (month > today.month))
+        kinds = ("decision",) if asked["decided"] else ("event", "episodic")
+        return Listed(text=question, kinds=kinds, month=f"{year}-{month:02}")
+    if (asked := _TOPIC.fullmatch(question)) and (terms := find_terms(asked["topic"])):
+        decided = re.search(r"(?i)\b(?:decide|agree)", question[: asked.start("topic")])
+        return Listed(text=asked["topic"], kinds=("decision",) if decided else (), terms=frozenset(terms))
+    return None

@@ -19,8 +19,7 @@ from services.nexus.answers.weighing import (
     weigh_terms,
 )
 from shared.memory import Memory
-from shared.text.prose import find_stems, find_terms, stem_term
-from shared.text.questions import asks_past, count_missing, find_phrases
+from shared.text.prose import asks_past, count_missing, find_phrases, find_stems, find_terms, stem_term
 
 SAME, CHANGE_SAME = 0.68, 0.74
 """The cosine of sentences that say the same; and if the newer one tells of a change."""

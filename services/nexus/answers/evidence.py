@@ -13,8 +13,7 @@ import msgspec
 from shared.clock import parse_timestamp
 from shared.contracts import Hit, Node
 from shared.memory import Memory
-from shared.text.prose import EMPTY_WORDS, find_stems, find_terms, split_sentences
-from shared.text.questions import find_phrases
+from shared.text.prose import EMPTY_WORDS, find_phrases, find_stems, find_terms, split_sentences
 
 READ = 20  # Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them
 OF_ONE = 4  # Sentences of one hit that are read: those with most of the question's words

@@ -12,9 +12,9 @@ from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
 from shared.language.utterance import is_question, is_statement
-from shared.memory.ownership import author_of
 from shared.text.display import flatten, shorten
 from shared.text.prose import find_stems, find_terms, split_sentences, stem_term
+from shared.views.memory_change import author_of
 
 TOKEN_CHARACTERS = 4  # Characters per token of English text, the usual rule of thumb for language models
 
@@ -187,7 +187,8 @@ def answer_from_sentences(
 
     ``titles`` has the titles of the nodes that superseded one of them, by id.
     """
-    first, *others = _leave_out_repeated(chosen.answers)
+    # Each text once: two check-ups may have found the same.
+    first, *others = list({_quote_sentence(each): each for each in reversed(chosen.answers)}.values())[::-1]
     lines = [_cite_sentence(first, titles)]
     earlier = chosen.earlier[:MAX_MORE]
     for label, more in (
@@ -205,11 +206,6 @@ def answer_from_sentences(
         context_used=msgspec.structs.replace(packet, unknowns=()),
         confidence=round(chosen.chance, 3),
     )
-
-
-def _leave_out_repeated(answers: Sequence[Evidence]) -> list[Evidence]:
-    """The answers, each text once: two check-ups may have found the same."""
-    return list({_quote_sentence(each): each for each in reversed(answers)}.values())[::-1]
 
 
 def _is_later(one: Evidence, other: Evidence) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from services.nexus.answers.answer_type import MOST, read_listed
 from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import READ, find_later, read_evidence
-from services.nexus.answers.listing import MOST, read_listed
 from services.nexus.answers.memory_answer import (
     answer_by_likeness,
     answer_from_sentences,
@@ -23,7 +23,6 @@ from services.nexus.answers.memory_answer import (
 from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.answers.weighing import is_noted
 from services.nexus.conversation.words import SpokenAnswer
-from services.nexus.timetable.keeping import TimetableKeeper
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.clock import read_zone
@@ -42,13 +41,12 @@ from shared.language.utterance import is_question
 from shared.llm.protocol import Message
 from shared.llm.structured_output import read_answer
 from shared.memory.ownership import may_read
-from shared.queries.timetable import ENDED
 from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
 from shared.tasks.context import current_task
 from shared.text.display import flatten, shorten
-from shared.text.prose import find_terms
-from shared.text.questions import asks_about_work
+from shared.text.prose import asks_about_work, find_terms
+from shared.timetable import ENDED, TimetableKeeper
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""

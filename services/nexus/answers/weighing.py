@@ -17,8 +17,17 @@ import msgspec
 from services.nexus.answers.answer_type import CALENDAR, KINDS, find_type
 from services.nexus.answers.evidence import OPENING, UNTOLD, Evidence, find_speaker, hide_subject, multiply
 from shared.contracts import Node
-from shared.text.prose import EMPTY_WORDS, find_stems, find_terms, stem_term
-from shared.text.questions import FUNCTION_WORDS, count_missing, find_names, find_numbered, split_words
+from shared.text.prose import (
+    EMPTY_WORDS,
+    FUNCTION_WORDS,
+    count_missing,
+    find_names,
+    find_numbered,
+    find_stems,
+    find_terms,
+    split_words,
+    stem_term,
+)
 
 WEIGHTS: Mapping[str, float] = {
     "mark": 0.341,

@@ -9,8 +9,6 @@ from services.nexus.briefings.lines import Section
 from services.nexus.briefings.page import format_title
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
-from services.nexus.timetable.items import move, next_time, to_timestamp
-from services.nexus.timetable.keeping import Change, TimetableKeeper
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
@@ -19,10 +17,10 @@ from shared.bus.records import read_task, retry_on_conflict, submission_entry
 from shared.clock import localize, parse_timestamp
 from shared.contracts import AgentReport, Due, DueKind, DueStatus, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
-from shared.queries.timetable import WAITING, Known
 from shared.recurrence import Recurrence, format_recurrence
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
+from shared.timetable import WAITING, Change, Known, TimetableKeeper, move, next_time, to_timestamp
 
 KINDS = ("morning", "evening")
 PREFIX = "brief_"  # How the names of a briefing's action and task begin
@@ -116,17 +114,14 @@ class BriefingMaker:
                 after = msgspec.structs.replace(fallback, sections=tuple(fresh))
             else:
                 after = before.add(fresh, datetime.now(UTC))
-            await self._write(after)
+            path = self._context.settings.inbox / after.kind / f"{after.day.isoformat()}.md"
+            await write_output(self._context, path, after.page(self._zone), "the briefing")
             await self._context.bus.commit([self._store.entry(after, seq)])
             return before, after
 
         before, after = await retry_on_conflict(attempt)
         added = after.additions[len(before.additions) :] if before else ()
         return self._outcome(after, added=added, repeated=before is not None and not late)
-
-    async def _write(self, told: Told) -> None:
-        path = self._context.settings.inbox / told.kind / f"{told.day.isoformat()}.md"
-        await write_output(self._context, path, told.page(self._zone), "the briefing")
 
     def _outcome(
         self,

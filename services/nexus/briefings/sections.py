@@ -21,11 +21,11 @@ from shared.contracts import (
     TaskResult,
     TaskStatus,
 )
-from shared.language.times.calendar_range import NamedDay, read_named_days
+from shared.language.times.days import NamedDay, read_named_days
 from shared.memory import Memory
 from shared.queries.office import Waiting
-from shared.queries.timetable import WAITING
 from shared.text.display import count
+from shared.timetable import WAITING
 from shared.web.quoting import clean
 
 MAX_CONTRADICTIONS = 10  # The most contradictions that a briefing lists

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.briefings.lines import Line, Section, Source, line
-from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
+from services.nexus.briefings.page import find_projects, rank_items, tell_new
 from services.nexus.briefings.sections import (
     done_lines,
     due_reminders,
@@ -26,13 +26,13 @@ from services.nexus.briefings.sections import (
     waiting_lines,
 )
 from services.nexus.briefings.told import OvernightReports
-from services.nexus.timetable.keeping import TimetableKeeper
 from shared.agent.context import AgentContext
 from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import Due, DueKind, Goal, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, MailroomError
 from shared.queries.office import OfficeReader
 from shared.tasks.actions import Outcome
+from shared.timetable import TimetableKeeper
 
 MAX_NEW = 12  # The most papers and news that a briefing lists
 START_WAIT = 3.0  # Seconds to wait for an agent that is just starting: all agents are ready within about one

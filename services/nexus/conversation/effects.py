@@ -1,13 +1,13 @@
-"""What short messages do to that which was done last: "cancel that", "undo", "half an hour earlier"."""
+"""What short messages do to what was done ("undo", "half an hour earlier"), or add to it ("by when?")."""
 
 import re
 from datetime import datetime
 
-from services.nexus.conversation.asking import format_question
-from services.nexus.conversation.ellipsis import swap, swap_alike
+from services.nexus.conversation.ellipsis import find_subject, swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
-from services.nexus.conversation.resolved import Resolved
+from services.nexus.conversation.pending import Resolved, format_question
 from services.nexus.timetable.reminder_requests import format_time_answer
+from services.nexus.timetable.schedule_words import JOB
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 from shared.language.sayings import read_sayings
 from shared.language.times.days import read_amount
@@ -166,7 +166,8 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
     if not (by or time) or turn.failed:
         return None
     if len(named) == 1 and turn.route.startswith("tool:reminder_"):
-        whole = f"Move the reminder {named[0]} {bare if by else 'to ' + _without_at(bare)}"
+        when = bare if by else re.sub(r"(?i)^(?:(?:at|to|on)\s+)?", "to ", bare, count=1)
+        whole = f"Move the reminder {named[0]} {when}"
         return Resolved(text=whole, understood=whole)
     schedules = [each.ref for each in conversation.mentioned if each.what == "schedule"]
     if turn.route == "tool:schedule" and schedules and time:
@@ -221,5 +222,49 @@ def amend(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     return Resolved(text=f"/correct {whole}", understood=whole) if whole else None
 
 
-def _without_at(time: str) -> str:
-    return re.sub(r"(?i)^(?:at|to|on)\s+", "", time)
+ADDS = read_sayings(__file__, "context")
+
+_ALONE = ("tool:small_talk", "tool:unclear", "tool:refuse", "tool:language", "tool:statement", "conductor")
+"""The routes of answers that nothing is added to."""
+
+
+def add(said: Utterance, turn: ConversationTurn) -> Resolved | None:
+    """What ``said`` adds to the last message, for the tool that answered it; None for any other message."""
+    text, words = said.bare, said.plain
+    if ADDS["told"].fullmatch(words):
+        return Resolved(text=text, reply=f"You wrote: “{turn.text}”")
+    before = (turn.meant or turn.text).strip().rstrip("?.! ")
+    if ADDS["now"].fullmatch(words):
+        if turn.route == "tool:night_job" and (job := JOB.search(turn.answer)):
+            return Resolved(text=f"/queue run {job[0]}", understood=f"run job {job[0]} now")
+        timeless = ADDS["any_time"].sub(" ", before).strip()
+        bare = re.sub(r"(?i)\b(?:for|until|on|at|in)$", "", timeless)
+        whole = f"{' '.join(bare.split())} now"
+        return Resolved(text=whole, understood=whole)
+    if (
+        (given := ADDS["value"].fullmatch(text))
+        and (subject := find_subject(before))
+        and (turn.route == "nexus" and turn.answer.startswith("Memory holds nothing"))
+    ):
+        whole = f"Remember that {subject} is {given['value']}"
+        return Resolved(text=whole, understood=whole)
+    if len(words.split()) > MAX_WORDS or not is_reading(turn):
+        return None
+    adds = ADDS["too"].fullmatch(text) and not ADDS["it"].search(text)
+    narrows = (ADDS["narrows"].fullmatch(text) or adds) and not ADDS["talk"].search(text)
+    refers = turn.route != "nexus" and ADDS["pronoun"].fullmatch(text)
+    if narrows or refers or ADDS["which"].fullmatch(words):
+        whole = f"{before}, {text}"
+        return Resolved(text=said.text, joined=whole) if refers else stay(whole, turn)
+    return None
+
+
+def stay(whole: str, turn: ConversationTurn) -> Resolved:
+    """``whole`` for the tool that answered last."""
+    tool = turn.route.removeprefix("tool:") if turn.route.startswith("tool:") else "memory"
+    return Resolved(text=f"/{tool} {whole}", understood=whole)
+
+
+def is_reading(turn: ConversationTurn) -> bool:
+    """Whether the last answer told something, so that more can be asked of the tool that told it."""
+    return not turn.goal_id and turn.route not in EFFECTS and turn.route not in _ALONE

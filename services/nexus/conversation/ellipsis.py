@@ -3,6 +3,7 @@
 import math
 import re
 
+from services.nexus.routing.request import GOAL
 from shared.language.sayings import read_sayings
 from shared.language.utterance import read_utterance
 
@@ -17,7 +18,6 @@ _STOP = frozenset(
     " and or but if so then"
     " please just also only still yet again today tomorrow yesterday tonight now ever".split()
 )
-_GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}\b")
 
 
 def swap(before: str, other: str) -> str:
@@ -69,7 +69,7 @@ MAX_PHRASE = 5
 
 def find_subject(message: str) -> str:
     """What a message is about, with what belongs to it ("Ana's birthday"); empty if it names nothing."""
-    if goal := _GOAL.search(message):
+    if goal := GOAL.search(message):
         return goal[0]
     for find in (_linked_noun, _phrase_noun, _name_noun, _subject_noun, _asked_noun):
         if found := find(message):

@@ -2,19 +2,23 @@
 
 import re
 
-from services.nexus.conversation.resolved import Resolved
+from services.nexus.conversation.pending import Resolved
+from services.nexus.routing.request import GOAL
+from services.nexus.timetable.schedule_words import JOB
 from shared.contracts import Conversation, Mentioned, Response
-from shared.contracts.conversation import CUT, MAX_MENTIONED
+from shared.contracts.emails import CUT, MAX_MENTIONED
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance
 
 WAYS = read_sayings(__file__, "mentions")
 
-_GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
-_REMINDER = re.compile(r"\br[0-9a-f]{10}\b")
-_APPROVAL = re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f-]{12,36})\b")
-JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
-_SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
+_IDS = {
+    "goal": GOAL,
+    "reminder": re.compile(r"\b(?P<id>r[0-9a-f]{10})\b"),
+    "job": JOB,
+    "schedule": re.compile(r"\b(?P<id>s[0-9a-f]{7})\b"),
+    "approval": re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f-]{12,36})\b"),
+}
 GONE = "In place of: "  # How a line begins that names what is no longer there
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?/[^\s\"'`,;]+")
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<text>\S.*)$")
@@ -31,16 +35,9 @@ def find_mentioned(response: Response) -> tuple[Mentioned, ...]:
     for line in response.text.splitlines():
         if line.startswith(GONE):
             continue
-        for goal in _GOAL.findall(line):
-            add("goal", goal, line)
-        for reminder in _REMINDER.findall(line):
-            add("reminder", reminder, line)
-        for job in JOB.findall(line):
-            add("job", job, line)
-        for schedule in _SCHEDULE.findall(line):
-            add("schedule", schedule, line)
-        for approval in _APPROVAL.finditer(line):
-            add("approval", approval["id"], line)
+        for what, pattern in _IDS.items():
+            for named in pattern.finditer(line):
+                add(what, named["id"], line)
         if item := _ITEM.match(line):
             items.append(item["text"])
     if response.goal_id:

@@ -1,18 +1,80 @@
-"""Short answers to what was asked back: "2", "yes", "the first one", "no, the other", "at 9"."""
+"""Asking back, and the short answers to it: "2", "yes", "the first one", "no, the other", "at 9".
+
+An action of nexus raises what ``ask_back`` returns::
+
+    raise ask_back(self.context, "At what time?", template="Remind me {answer} to call Ana", expects="time")
+
+The answer to the person is the question with its choices; the next message of the conversation becomes a
+whole message again, which is routed as any other.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from services.nexus.conversation.asking import format_question
-from services.nexus.conversation.resolved import Resolved
+import msgspec
+
 from services.nexus.timetable.reminder_requests import format_time_answer
+from shared.agent.context import AgentContext
 from shared.contracts import AskedBack, Choice
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
+from shared.errors import ActionError
 from shared.language.sayings import read_sayings
 from shared.language.times.days import ordinal
 from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "pending")
+
+ASKS = "asks"  # The key of a task's metadata that holds what it asks back
+
+
+def ask_back(
+    context: AgentContext,
+    question: str,
+    *,
+    choices: Sequence[Choice] = (),
+    template: str = "",
+    expects: Literal["choice", "time", "text"] = "choice",
+) -> ActionError:
+    """The error to raise in an action that needs to know more; see AskedBack for what settles it."""
+    asks = AskedBack(choices=tuple(choices), template=template, expects=expects)
+    context.current_task.facts[ASKS] = asks.to_dict()
+    return ActionError(format_question(question, asks))
+
+
+def format_question(question: str, asks: AskedBack) -> str:
+    """``question`` with the numbered choices below it."""
+    choices = [f"{number}. {each.label}" for number, each in enumerate(asks.choices, 1)]
+    return "\n".join([question, *choices])
+
+
+def read_asked(metadata: Mapping[str, Any]) -> AskedBack | None:
+    """What a task asks back, by the metadata of its result."""
+    found = metadata.get(ASKS)
+    try:
+        return AskedBack.from_dict(found) if isinstance(found, dict) else None
+    except ValueError:  # another agent's result may hold anything
+        return None
+
+
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole message that a short one stands for.
+
+    ``text`` is what is routed, ``understood`` the same for people; empty if the message was not changed.
+    ``joined`` is the message before with ``text`` added: for the tool of that one, unless ``text`` is for
+    another.
+    ``replaces`` is the schedule or job of the last answer that the message asks for at another time.
+    With a ``reply`` nothing is routed: that is the answer, by ``route``, and ``asks`` what it asks back.
+    """
+
+    text: str
+    understood: str = ""
+    reply: str = ""
+    route: str = ""
+    joined: str = ""
+    replaces: str = ""
+    asks: AskedBack | None = None
+
 
 NOTHING = "All right, nothing is done."
 MAX_WORDS = 14  # The most words of a short answer; a longer message is a new one
@@ -30,9 +92,17 @@ def settle(said: Utterance, asks: AskedBack) -> Resolved | None:
     if same := next((each for each in asks.choices if read_utterance(each.label).plain == words), None):
         return _choose(same)
     bare = WAYS["begins"].sub("", words, count=1) if WAYS["begins"].match(words) else words
-    if WAYS["yes"].fullmatch(bare):
-        return _agree(asks, text)
-    if WAYS["no"].fullmatch(bare) and not _stops_more(bare, asks):
+    if WAYS["yes"].fullmatch(bare):  # to the only thing that is offered; of several it is asked again which
+        offered = [each for each in asks.choices if each.text]
+        if len(offered) == 1:
+            return _choose(offered[0])
+        again = Resolved(text=text, reply=format_question("Which one?", asks), asks=asks)
+        return again if offered else None
+    # A no may also end the work before, to which what is offered would add.
+    stops = re.search(r"\b(?:stop|cancel)\b", bare) and any(
+        each.text.startswith(_ADDING) for each in asks.choices
+    )
+    if WAYS["no"].fullmatch(bare) and not stops:
         return _do_nothing(text)
     if found := _find_by_words(words, asks.choices):
         return _choose(found)
@@ -52,23 +122,6 @@ def _find_number(words: str, asks: AskedBack) -> int | None:
         return count - 1
     position = 1 if word == "former" else ordinal(word)
     return position - 1 if 1 <= position <= count else None
-
-
-def _agree(asks: AskedBack, text: str) -> Resolved | None:
-    """What "yes" agrees to: the only thing that is offered; of several it is asked again which."""
-    offered = [each for each in asks.choices if each.text]
-    if len(offered) == 1:
-        return _choose(offered[0])
-    if not offered:
-        return None
-    return Resolved(text=text, reply=format_question("Which one?", asks), asks=asks)
-
-
-def _stops_more(words: str, asks: AskedBack) -> bool:
-    """Whether a no also ends the work before, to which what is offered would add."""
-    return bool(re.search(r"\b(?:stop|cancel)\b", words)) and any(
-        each.text.startswith(_ADDING) for each in asks.choices
-    )
 
 
 _ADDING = ("/work ", "/schedule ", "/night_job ")

@@ -2,13 +2,13 @@
 
 import re
 
-from services.nexus.conversation.context import is_reading
-from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
+from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect, is_reading
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.mentions import find_goal
-from services.nexus.conversation.resolved import Resolved
+from services.nexus.conversation.pending import Resolved
 from shared.contracts import Conversation, ConversationTurn, Mentioned
 from shared.language.sayings import read_sayings
+from shared.language.times.time_phrases import MONTH_NAMES, WEEKDAY_NAMES
 from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "references")
@@ -214,11 +214,9 @@ def _find_name_in(answer: str, message: str) -> str:
 
 
 _NOT_NAMES = frozenset(
-    "The A An We I It They He She This That There Our My Your Monday Tuesday Wednesday Thursday"
-    " Friday Saturday Sunday January"
-    " February March April May June July August September October November December Who What When"
-    " Where Why How Is Are Memory".split()
-)
+    "The A An We I It They He She This That There Our My Your Who What When Where Why How Is Are"
+    " Memory".split()
+) | {name.capitalize() for name in (*WEEKDAY_NAMES, *MONTH_NAMES)}
 
 
 def find_statement(turn: ConversationTurn) -> str:

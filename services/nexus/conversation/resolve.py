@@ -3,23 +3,24 @@
 import re
 from datetime import datetime
 
-from services.nexus.conversation.context import add, is_reading, stay
 from services.nexus.conversation.effects import (
     EFFECTS,
     KEPT,
     PART_OF_HOUR,
+    add,
     alter,
     amend,
     find_ended,
     has_effect,
+    is_reading,
+    stay,
 )
 from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_goal, find_mentioned, look_at
-from services.nexus.conversation.pending import settle
+from services.nexus.conversation.pending import Resolved, settle
 from services.nexus.conversation.references import find_numbered, refer
-from services.nexus.conversation.resolved import Resolved
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
-from shared.contracts.conversation import CUT
+from shared.contracts.emails import CUT
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance, read_utterance
 

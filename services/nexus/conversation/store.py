@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.pending import Resolved
 from services.nexus.conversation.resolve import resolve
-from services.nexus.conversation.resolved import Resolved
 from services.nexus.routing.request import Request
 from shared import subjects
 from shared.agent.base import Outbox
@@ -33,7 +33,7 @@ from shared.contracts import (
     TaskStatus,
     Told,
 )
-from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
+from shared.contracts.emails import CUT, MAX_TOLD, MAX_TURNS
 from shared.language.utterance import is_question, is_statement, read_utterance
 from shared.queries.office import conversation_subject, read_conversation
 

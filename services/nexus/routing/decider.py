@@ -10,7 +10,6 @@ import msgspec
 
 from services.nexus.answers.answer_type import CALENDAR
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
-from services.nexus.routing.features import normalise, read_features
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,
@@ -19,9 +18,11 @@ from services.nexus.routing.following import (
     Before,
     choose_by_odds,
     is_whole,
+    normalise,
+    read_features,
     read_following,
 )
-from services.nexus.routing.request import Request
+from services.nexus.routing.request import GOAL, Request
 from services.nexus.routing.unmistakable import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
@@ -30,7 +31,7 @@ from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
 from shared.memory import Memory
 from shared.text.display import shorten
-from shared.text.questions import find_names
+from shared.text.prose import find_names
 
 WAYS = read_sayings(__file__, "decider")
 
@@ -51,7 +52,6 @@ SURE_OF_OTHER = 0.7
 """The probability below which a question that names the author of messages in memory goes to memory."""
 MAX_NAMES = 3
 _OF_GOALS = frozenset({"goals", "spending", "stop", "work"})
-_GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}")
 _ELSEWHERE = frozenset({"web", "news", "papers", "weather"})
 SURE_ELSEWHERE = 0.95
 """The probability below which a question that goes on from memory's answer is not asked elsewhere."""
@@ -198,7 +198,7 @@ class Decider:
         except BusError:
             return WITHOUT_MEMORY
         decision = decide_by_scores(text, scores[0], self._tools)
-        asks = _GOAL.search(text) and read_utterance(text).act is Act.QUESTION
+        asks = GOAL.search(text) and read_utterance(text).act is Act.QUESTION
         if asks and decision.tool not in _OF_GOALS:
             why = f"it asks of a goal: {decision.why}"
             return msgspec.structs.replace(decision, tool="goals", why=why)

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 import msgspec
 
 from shared.delivery.mailbox import MOST_WORDS
+from shared.language.times.time_phrases import MONTHS, WEEKDAYS
 from shared.text.prose import find_terms
 
 COMMON = frozenset(
@@ -46,8 +47,6 @@ _SINCE = re.compile(
     r"|(?:from|in|since)\s+(?P<month>jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)"
     r"(?:r?uary|ch|il|ust|(?:em|o)?ber)?)\b"
 )
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS = ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun")
 
 
 class MailWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +89,10 @@ def _find_days(text: str, today: date) -> tuple[str, str]:
         return "", ""
     when = " ".join(found["when"].lower().split())
     if weekday := (found["weekday"] or "").lower():
-        start = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(weekday)) % 7 or 7)
+        start = today - timedelta(days=(today.weekday() - WEEKDAYS[weekday[:3]]) % 7 or 7)
         return start.isoformat(), "" if when.startswith("since") else (start + timedelta(days=1)).isoformat()
     if month := found["month"]:
-        number = _MONTHS.index(month[:3].lower()) + 1
+        number = MONTHS[month[:3].lower()]
         month_start = date(today.year - (number > today.month), number, 1)
         after = (month_start + timedelta(days=31)).replace(day=1)
         return month_start.isoformat(), "" if when.startswith("since") else after.isoformat()

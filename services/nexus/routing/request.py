@@ -11,8 +11,8 @@ from shared.language.utterance import Utterance, read_utterance
 REQUEST_KEY = "visit"  # The key of a task's context that holds the request it is for; stored tasks have it
 
 
-_GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}")
-"""An id that is too long to be read: a person sees "the goal"."""
+GOAL = re.compile(r"\b(?:goal\s+)?(?P<id>goal_[A-Za-z0-9_]{6,})")
+"""The id of a goal, which is too long to be read: a person sees "the goal"."""
 
 
 class Request(Contract, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class Request(Contract, frozen=True, kw_only=True):
 
     def reply(self, response: Response) -> Response:
         """``response`` addressed to the asker; it says what a short message was taken for."""
-        shown = _GOAL.sub("the goal", self.understood)
+        shown = GOAL.sub("the goal", self.understood)
         text = f"(Taken as: {shown})\n{response.text}" if shown else response.text
         return msgspec.structs.replace(
             response,

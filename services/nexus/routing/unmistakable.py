@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
-from services.nexus.routing.features import normalise
-from services.nexus.routing.following import SHORT
+from services.nexus.routing.following import SHORT, normalise
 from services.nexus.timetable.reminder_requests import ReminderIntent, find_intent
 from services.nexus.tools.tool import Tool
 from shared.language.sayings import read_sayings

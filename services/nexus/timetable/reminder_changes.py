@@ -1,12 +1,11 @@
 """Changes of reminders: which are meant, when they are due then, and what is said about it."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.timetable.items import due_time, end, finish, format_short, move, require_open, went_off
 from services.nexus.timetable.reminder_requests import (
     ReminderIntent,
     ReminderRequest,
@@ -16,13 +15,12 @@ from services.nexus.timetable.reminder_requests import (
 from shared.clock import format_moment, localize
 from shared.contracts import Due, DueStatus
 from shared.errors import ActionError
-from shared.language.times.calendar_range import find_calendar_range
 from shared.language.times.clocks import read_clocks
-from shared.language.times.days import UnclearTime, find_day, read_amount, read_day
+from shared.language.times.days import UnclearTime, find_calendar_range, find_day, read_amount, read_day
 from shared.language.times.time_parser import choose, resolve
-from shared.queries.timetable import ENDED, WAITING
 from shared.recurrence import describe_recurrence, format_recurrence, next_occurrence, parse_recurrence
 from shared.text.prose import find_terms
+from shared.timetable import ENDED, WAITING, due_time, format_short, move, next_time, to_timestamp
 
 DEFAULT_SNOOZE = 30.0  # minutes, if the request does not say how long
 OPEN = WAITING | {DueStatus.FIRED}
@@ -271,3 +269,58 @@ def format_reminder(reminder: Due, zone: tzinfo | None) -> str:
     again = reminder.repeats and reminder.status not in ENDED
     every = f", {describe_recurrence(parse_recurrence(reminder.repeats))}" if again else ""
     return f"{reminder.due_id}: {reminder.text}: {how}{every}"
+
+
+def undo_change(items: Iterable[Due], undo: Sequence[Due], spoken: Sequence[str] = ()) -> list[Due]:
+    """The items of the last change as they were before it, but for those that went off since.
+
+    Raises ActionError if there is none, or if it was not of those ``spoken`` of.
+    """
+    known = {each.due_id: each for each in items}
+    if spoken and not {each.due_id for each in undo} & set(spoken):
+        raise ActionError("Another reminder was changed since, so that can no longer be undone")
+    restored = [each for each in undo if each.due_id in known and known[each.due_id].runs == each.runs]
+    if not restored:
+        raise ActionError("There is no change of a reminder that could be undone")
+    return restored
+
+
+def fire(item: Due, now: datetime, zone: tzinfo | None) -> Due:
+    """A reminder after it went off; a recurring one waits for its next time, missed ones are skipped."""
+    fired = msgspec.structs.replace(
+        item, status=DueStatus.FIRED, last_at=to_timestamp(now), runs=item.runs + 1
+    )
+    moment = next_time(item, max(now, due_time(item)), zone)
+    return move(fired, moment) if moment else fired
+
+
+def went_off(item: Due) -> bool:
+    """Whether a reminder fired; what repeats waits again, but its last time can be put off."""
+    return item.status is DueStatus.FIRED or bool(item.repeats and item.last_at)
+
+
+def require_open(item: Due) -> None:
+    """Raise ActionError if a reminder has ended."""
+    if item.status in ENDED:
+        raise ActionError(f"{format_short(item)} is {item.status}, so it cannot be put off", "Set a new one")
+
+
+def end(item: Due, status: DueStatus) -> Due:
+    """A reminder that is done or cancelled; raises ActionError if it has already ended in the other way.
+
+    A recurring one is done for this time only: it stays, and fires again at its next time.
+    """
+    if item.status in ENDED and item.status is not status:
+        raise ActionError(f"{format_short(item)} is {item.status} already", "Set a new one")
+    if item.repeats and status is DueStatus.DONE:
+        return item
+    return msgspec.structs.replace(item, status=status)
+
+
+def finish(item: Due, now: datetime, zone: tzinfo | None) -> Due:
+    """Done, as in ``end``; the snoozed occurrence of a recurring one is dropped."""
+    if item.repeats and item.last_at and item.status is DueStatus.SNOOZED:
+        moment = next_time(item, now, zone)
+        if moment:
+            return move(item, moment)
+    return end(item, DueStatus.DONE)

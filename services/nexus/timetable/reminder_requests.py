@@ -11,9 +11,8 @@ import msgspec
 from shared.clock import localize
 from shared.language.sayings import read_sayings
 from shared.language.times.days import is_short, read_amount
-from shared.language.times.spoken_times import spell_plainly
 from shared.language.times.time_parser import FARTHEST, ParsedTime, Phrases, choose, resolve
-from shared.language.times.time_phrases import ISO_MOMENT, find_delay, find_phrases
+from shared.language.times.time_phrases import ISO_MOMENT, find_delay, find_phrases, spell_plainly
 from shared.text.prose import split_sentences
 
 TIMER_WAYS = read_sayings(__file__, "timers")

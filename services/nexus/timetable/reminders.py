@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from services.nexus.routing.request import Request
-from services.nexus.timetable.items import PUNCTUAL, due_time, fire, format_short, to_timestamp, undo_change
-from services.nexus.timetable.keeping import Change, TimetableKeeper
 from services.nexus.timetable.reminder_changes import (
     DEFAULT_SNOOZE,
     change_reminders,
     choose_reminders,
+    fire,
     format_reminder,
     list_range,
+    undo_change,
 )
 from services.nexus.timetable.reminder_requests import (
     ANSWERED,
@@ -31,11 +31,20 @@ from shared.bus import Entry
 from shared.bus.entry import seal
 from shared.clock import format_moment, parse_timestamp
 from shared.contracts import AskedBack, Choice, Due, DueKind, DueStatus, Email
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import ActionError
-from shared.queries.timetable import ENDED, Known
 from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.tasks.actions import Outcome, register_action
+from shared.timetable import (
+    ENDED,
+    PUNCTUAL,
+    Change,
+    Known,
+    TimetableKeeper,
+    due_time,
+    format_short,
+    to_timestamp,
+)
 
 MAX_LISTED = 100  # reminders of a list
 MAX_REMINDER = 1_000  # characters of a reminder

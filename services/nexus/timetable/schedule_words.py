@@ -171,11 +171,7 @@ def describe(repeats: str, first: datetime, zone: tzinfo | None) -> str:
     """``every weekday at 07:00``; for a single run its moment."""
     if not repeats:
         return f"once, on {format_moment(first, zone)}"
-    recurrence = parse_recurrence(repeats)
-    try:
-        return describe_recurrence(recurrence)
-    except (KeyError, ValueError, IndexError):  # a rule that has no short form in words
-        return f"by the rule {recurrence.rule}"
+    return describe_recurrence(parse_recurrence(repeats))
 
 
 def _end_as(rule: str, parts: Mapping[str, str], zone: tzinfo | None, *, aware: bool) -> str:
@@ -215,7 +211,7 @@ _COMMAND = re.compile(
 )
 _NAME = re.compile(r"(?=\S*\d)[A-Za-z0-9_-]+")  # What a command names: an id, which has a digit
 CHANGES = ("pause", "resume", "remove", "run", "show")
-JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
+JOB = re.compile(r"\b(?P<id>job-\d{8}-\d{3})\b")
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

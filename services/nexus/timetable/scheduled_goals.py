@@ -1,26 +1,12 @@
 """Goals on a schedule: what people's messages ask for, what can be done, and what happens when one is due."""
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
 
 import msgspec
 
 from services.nexus.routing.request import Request
-from services.nexus.timetable.items import (
-    advance,
-    begun,
-    due_time,
-    find_scheduled,
-    format_short,
-    list_next,
-    pause,
-    postpone,
-    remove,
-    resume,
-    to_timestamp,
-)
-from services.nexus.timetable.keeping import Change, TimetableKeeper
 from services.nexus.timetable.schedule_words import When, describe, read_order, read_scheduled, read_whole
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -31,12 +17,28 @@ from shared.contracts import Due, DueKind, DueStatus, StateChanged
 from shared.errors import ActionError
 from shared.log import logger
 from shared.queries.spending import format_overspent, read_night_state
-from shared.queries.timetable import KEPT, WAITING, Known
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import said_in, sign_said
-from shared.text.display import flatten
+from shared.text.display import count, flatten
+from shared.timetable import (
+    KEPT,
+    PUNCTUAL,
+    WAITING,
+    Change,
+    Known,
+    TimetableKeeper,
+    due_time,
+    format_short,
+    list_next,
+    move,
+    next_time,
+    to_timestamp,
+)
 
 SCHEDULE = "Its id, the beginning of it, or words of its goal"
+
+LATEST = timedelta(days=1)  # a run of a goal that is later than this is left out
+MAX_MISSED = 1_500  # missed runs are counted up to this: one each minute makes 1,440 a day
 
 log = logger(__name__)
 
@@ -308,3 +310,93 @@ class ScheduledGoals:
 
     def _outcome(self, due: Due, text: str) -> Outcome:
         return Outcome(output=text, data={"schedule": self._data(due)})
+
+
+class Run(NamedTuple):
+    """What a goal on a schedule becomes when it is due, and the moment of its run; None: none begins."""
+
+    after: Due
+    moment: datetime | None
+
+
+def find_scheduled(goals: Iterable[Due], name: str) -> Due:
+    """The one whose id ``name`` is or begins, else the one whose text has these words; raises ActionError."""
+    words, kept = name.strip().lower(), [each for each in goals if each.status in KEPT]
+    tests: tuple[Callable[[Due], bool], ...] = (
+        lambda each: each.due_id == words,
+        lambda each: each.due_id.startswith(words),
+        lambda each: words in each.text.lower(),
+    )
+    for test in tests:
+        found = [each for each in kept if words and test(each)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            named = "; ".join(format_short(each) for each in found[:5])
+            raise ActionError(f"{name[:60]!r} may mean {len(found)} schedules: {named}", "Name one by its id")
+    raise ActionError(f"There is no schedule {name[:60]!r}", "'mailroom schedule list' shows them")
+
+
+def pause(item: Due) -> Due:
+    """Without runs until it is resumed."""
+    return msgspec.structs.replace(item, status=DueStatus.PAUSED)
+
+
+def resume(item: Due, now: datetime, zone: tzinfo | None) -> Due:
+    """With its next run after ``now``; raises ActionError if there is none left."""
+    if item.status is DueStatus.WAITING:
+        return item
+    moment = next_time(item, now, zone)
+    if moment is None:
+        raise ActionError("It has no further run", "Add it again, with a later time")
+    return move(item, moment)
+
+
+def remove(item: Due) -> Due:
+    """Without any further run."""
+    return msgspec.structs.replace(item, status=DueStatus.CANCELLED)
+
+
+def postpone(item: Due, until: datetime, why: str) -> Due:
+    """With its run at ``until``."""
+    return msgspec.structs.replace(move(item, until), note=f"The run waits: {why}")
+
+
+def advance(item: Due, now: datetime, zone: tzinfo | None, held: str = "") -> Run:
+    """A goal that is due, with its next run; the latest run that is due begins, and no other.
+
+    It is left out if it is more than a day late, or if ``held`` says why it cannot begin.
+    """
+    latest, left_out = _latest(item, due_time(item), now, zone)
+    if left_out == MAX_MISSED and (recent := next_time(item, now - LATEST, zone)) and recent <= now:
+        latest = _latest(item, recent, now, zone)[0]
+    upcoming = next_time(item, max(now, latest), zone)
+    late = now - latest
+    runs = late <= LATEST and not held
+    note = _note(latest, left_out, late, held, zone) or ("" if runs else item.note)
+    after = msgspec.structs.replace(item, missed=item.missed + left_out + (not runs), note=note)
+    after = move(after, upcoming) if upcoming else msgspec.structs.replace(after, status=DueStatus.DONE)
+    return Run(after, latest if runs else None)
+
+
+def begun(item: Due, goal_id: str, now: datetime) -> Due:
+    """With a run that began."""
+    return msgspec.structs.replace(item, runs=item.runs + 1, last=goal_id, last_at=to_timestamp(now))
+
+
+def _latest(item: Due, due: datetime, now: datetime, zone: tzinfo | None) -> tuple[datetime, int]:
+    """The last run from ``due`` on that is not after ``now``, and how many come before it (MAX_MISSED)."""
+    before = 0
+    while before < MAX_MISSED and (later := next_time(item, due, zone)) and later <= now:
+        due, before = later, before + 1
+    return due, before
+
+
+def _note(latest: datetime, left_out: int, late: timedelta, held: str, zone: tzinfo | None) -> str:
+    when = format_moment(latest, zone)
+    if late > LATEST:
+        return f"The run of {when} was left out: Mailroom was stopped for more than a day after it"
+    if held:
+        return f"The run of {when} was left out: {held}"
+    missed = f"; {count(left_out, 'earlier run')} left out" if left_out else ""
+    return f"The run of {when} began late, because Mailroom was stopped{missed}" if late > PUNCTUAL else ""

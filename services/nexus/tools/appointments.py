@@ -10,15 +10,15 @@ import msgspec
 
 from services.nexus.routing.request import Request
 from services.nexus.timetable.reminder_requests import clean_text
-from services.nexus.tools.recall import answer_from_memory
+from services.nexus.tools.keeping import answer_from_memory
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.clock import localize
 from shared.contracts import Choice
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.language.sayings import read_sayings
-from shared.language.times.calendar_range import parse_calendar_range
+from shared.language.times.days import parse_calendar_range
 from shared.language.times.time_parser import choose, resolve
 from shared.settings import Settings
 from shared.skills.calendar import add_event, is_on_server

@@ -12,7 +12,8 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.clock import tell_clock
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back
 from shared.language.sayings import read_sayings
-from shared.language.times.calendar_range import find_days
+from shared.language.times.days import find_days
+from shared.language.times.time_phrases import CARDINALS
 
 WAYS = read_sayings(__file__, "arithmetic")
 
@@ -41,21 +42,10 @@ _WORDS = (
     (r"\bsquared\b", "**2"),
     (r"\bcubed\b", "**3"),
 )
-_SMALL = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-        "sixteen "
-        "seventeen eighteen nineteen twenty".split()
-    )
-} | {
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
+_SMALL = {word: str(number) for word, number in CARDINALS.items()} | {
+    "zero": "0",
     "seventy": "70",
     "eighty": "80",
-    "ninety": "90",
     "hundred": "100",
 }
 _PERCENT_OF = re.compile(

@@ -3,13 +3,14 @@
 import re
 from datetime import date, datetime, timedelta
 from functools import cache
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words
 from shared.clock import format_zone
-from shared.language.times.calendar_range import find_days, names_day
-from shared.language.times.time_phrases import WEEKDAYS
+from shared.language.times.clocks import Clock, cities, read_clocks
+from shared.language.times.days import UnclearTime, find_days, names_day
+from shared.language.times.time_phrases import WEEKDAYS, find_phrases
 
 _ZONES = {
     "new york": "America/New_York",
@@ -33,11 +34,8 @@ _ZONES = {
     "utc": "UTC",
     "bern": "Europe/Zurich",
 }
-_UNTIL_CLOCK = re.compile(
-    r"\bhow\s+(?:many\s+(?:hours|minutes)|long|much\s+time)\b"
-    r".*\b(?:until|till|til|before|to)\s+(?:[\w ]{0,20}?\b)??"
-    r"(?:(?P<name>noon|midnight|midday)|(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*"
-    r"(?:(?P<half>[ap]m)|o'clock|(?<=:\d\d)))\b"
+_HOW_LONG_UNTIL = re.compile(
+    r"\bhow\s+(?:many\s+(?:hours|minutes)|long|much\s+time)\b.*\b(?:until|till|til|before|to)\b"
 )
 _BEHIND = re.compile(r"\b(?:in|for|to|of|from|and|with|between)\s+(?=([a-z]+(?:\s+[a-z]+){0,2}))")
 NO_DAY = "I find no day or time in that. Name it, for example: how many days until 24 December?"
@@ -68,8 +66,8 @@ def tell_time(text: str, now: datetime) -> str:
         return f"{year} is {'a' if leap else 'no'} leap year."
     if re.search(r"\btime\s+difference\b|\bhours?\b.*\b(?:ahead|behind)\b", lower):
         return _tell_difference(lower, now)
-    if found := _UNTIL_CLOCK.search(lower):
-        return _tell_hours(found, days[0] if days else None, now)
+    if (asked := _HOW_LONG_UNTIL.search(lower)) and (clock := _find_clock(lower[asked.end() :])):
+        return _tell_hours(clock, days[0] if days else None, now)
     is_distance = re.search(r"\bhow\s+(?:many|long|old|far)\b|\bdays?\s+(?:left|until|till)\b", lower)
     if is_distance and days:
         return _tell_distance(lower, days, today)
@@ -114,21 +112,24 @@ def _year_before(day: date) -> date:
     return day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
 
 
-def _tell_hours(found: re.Match[str], day: date | None, now: datetime) -> str:
+def _find_clock(text: str) -> Clock | None:
+    """The time of day that ``text`` names, if it is written as one: not "at 6"."""
+    try:
+        named = [read_clocks(each)[0] for each in find_phrases(text) if each.kind == "clock"]
+    except UnclearTime:
+        return None
+    return next((each for each in named if each.sure or re.search(r"[:.]\d\d|o.clock", each.said)), None)
+
+
+def _tell_hours(clock: Clock, day: date | None, now: datetime) -> str:
     """The time until a time of day: on ``day``, else the next such time."""
-    hour, minute = int(found["hour"] or 0), int(found["minute"] or 0)
-    if found["half"]:
-        hour = hour % 12 + 12 * (found["half"] == "pm")
-    elif found["name"]:
-        hour = 0 if found["name"] == "midnight" else 12
-    if hour > 23 or minute > 59:
-        return NO_DAY
+    hour, minute = clock.hour, clock.minute
     until = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
     if day:
         until = until.replace(year=day.year, month=day.month, day=day.day)
     else:
-        unnamed = not found["half"] and not found["name"] and 1 <= hour <= 12
-        steps = (timedelta(hours=12 if unnamed else 24), timedelta(hours=24))  # "until 6" is the next 6
+        # "until 6:30" is the next one
+        steps = (timedelta(hours=24 if clock.sure else 12), timedelta(hours=24))
         until = next(each for each in (until, *(until + step for step in steps)) if each > now)
     minutes = round((until - now).total_seconds() / 60)
     if minutes < 0:
@@ -157,9 +158,7 @@ def _tell_difference(text: str, now: datetime) -> str:
 
 @cache
 def _places() -> dict[str, str]:
-    return {
-        zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in available_timezones()
-    } | _ZONES
+    return cities() | _ZONES
 
 
 def _find_places(text: str) -> list[tuple[re.Match[str], str]]:

@@ -11,7 +11,7 @@ from services.nexus.timetable.schedule_words import (
 )
 from services.nexus.tools.tool import Answer, Call, Effect, Run, Tool, ToolContext, Words, ask_back, command
 from shared import subjects
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.errors import ActionError
 from shared.language.sayings import read_sayings
 

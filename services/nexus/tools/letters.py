@@ -12,7 +12,7 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.clock import parse_timestamp
 from shared.contracts import Email
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.delivery.mailbox import FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
 from shared.language.sayings import read_sayings

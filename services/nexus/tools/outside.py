@@ -6,7 +6,7 @@ import msgspec
 
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Call, Tool, ToolContext, Words, ask_back
-from shared.contracts.conversation import SLOT
+from shared.contracts.emails import SLOT
 from shared.language.sayings import read_sayings
 
 WAYS = read_sayings(__file__, "outside")

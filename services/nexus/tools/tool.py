@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from services.nexus.answers.model_answer import Answerer
-from services.nexus.conversation.asking import format_question
+from services.nexus.conversation.pending import format_question
 from services.nexus.routing.request import Request
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from shared import subjects

@@ -11,7 +11,7 @@ from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, W
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Choice, Goal
-from shared.contracts.conversation import MAX_CHOICES, SLOT
+from shared.contracts.emails import MAX_CHOICES, SLOT
 from shared.language.sayings import read_sayings
 from shared.text.display import flatten, quote_exactly
 from shared.text.prose import find_stems, find_terms

@@ -1,4 +1,7 @@
-"""How people name times: patterns of days, times of day, spans and repetitions, found in a text."""
+"""How people name times: patterns of days, times of day, spans and repetitions, found in a text.
+
+``spell_plainly`` writes what only speech has in the words of these: "4-ish" is "at 4 o'clock".
+"""
 
 import re
 
@@ -13,10 +16,10 @@ _ONES = (
     "seventeen eighteen nineteen"
 ).split()
 _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90}
+CARDINALS = {**{word: number for number, word in enumerate(_ONES, 1)}, **_TENS}
 HOURS = {word: number for number, word in enumerate(_ONES[:12], 1)}
 NUMBERS: dict[str, float] = {
-    **{word: number for number, word in enumerate(_ONES, 1)},
-    **_TENS,
+    **CARDINALS,
     **{f"{ten} {one}": _TENS[ten] + n for ten in _TENS for n, one in enumerate(_ONES[:9], 1)},
     "a": 1,
     "an": 1,
@@ -40,8 +43,10 @@ ORDINALS = {word: number for number, word in enumerate(_NTHS, 1)} | {
     "thirty first": 31,
     "last": -1,
 }
-WEEKDAYS = {name: number for number, name in enumerate("mon tue wed thu fri sat sun".split())}
-MONTHS = {name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+WEEKDAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday".split()
+MONTH_NAMES = "january february march april may june july august september october november december".split()
+WEEKDAYS = {name[:3]: number for number, name in enumerate(WEEKDAY_NAMES)}
+MONTHS = {name[:3]: number for number, name in enumerate(MONTH_NAMES, 1)}
 PARTS = {
     "morning": (9, 0, 11),
     "afternoon": (15, 12, 18),
@@ -149,3 +154,11 @@ def cluster(text: str, phrases: list[Phrase]) -> list[list[Phrase]]:
 
 def _overlap(one: re.Match[str], other: re.Match[str]) -> bool:
     return one.start() < other.end() and other.start() < one.end()
+
+
+SPOKEN = read_sayings(__file__, "spoken_times")
+
+
+def spell_plainly(text: str) -> str:
+    """``text`` with its spoken times as ``time_phrases`` reads them."""
+    return SPOKEN.rewrite("spoken", text)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
+from shared.bus.client import HANDLED, HEADER, WAITING, Origin, find_origin
 from shared.bus.entry import SALT, seal
-from shared.bus.wire import HANDLED, HEADER, WAITING, Origin, find_origin
 from shared.contracts import ErasedMessage, MessagesErased
 from shared.errors import BusError, Conflict
 from shared.operations.erasure.redaction import kind_of, quotes, redact

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from shared.bus.client import FIELD, Origin
 from shared.bus.entry import SALT
-from shared.bus.wire import FIELD, Origin
 from shared.contracts import Node, decode
 from shared.settings import Settings
 from shared.text.quotations import FORGOTTEN, Quotations

@@ -9,8 +9,8 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.client import HANDLED, WAITING
 from shared.bus.records import read_presences
-from shared.bus.wire import HANDLED, WAITING
 from shared.contracts import StateChanged
 from shared.operations.dead_letters import read_dead_letters
 from shared.operations.erasure.redaction import kind_of

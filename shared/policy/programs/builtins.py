@@ -2,11 +2,11 @@
 
 import re
 
+from shared.policy import effects
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
-from shared.policy.scope import NOTHING, Stream
-from shared.policy.words import Word
+from shared.policy.scope import NOTHING, Stream, Word
 
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)")
 _CODES = {**dict.fromkeys("nfv", "\n"), **{sign: sign for sign in "\\\"'"}, "t": "\t", "r": "\r", "e": "\x1b"}
@@ -70,7 +70,8 @@ def _fill(text: str, values: list[str]) -> str:
 def judge_cat(call: Call) -> Stream:
     """What it is fed, or a file the script itself wrote, goes on as it is."""
     files = call.options().operands
-    streams = [call.stdin if word.text == "-" else call.shell.reads(word, call.scope) for word in files]
+    shell, scope = call.shell, call.scope
+    streams = [call.stdin if word.text == "-" else effects.feed(shell, scope, word) for word in files]
     if len(streams) < 2:
         return streams[0] if streams else call.stdin
     texts = [stream.text for stream in streams]

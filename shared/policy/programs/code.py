@@ -4,11 +4,10 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options
+from shared.policy.paths import is_private
 from shared.policy.programs.builtins import run_file
 from shared.policy.programs.fetching import judge_address
-from shared.policy.scope import NOTHING, Stream
-from shared.policy.secrets import is_private
-from shared.policy.words import Word
+from shared.policy.scope import NOTHING, Stream, Word
 
 LONGEST = 8_192  # Characters of code that is still judged
 _STRING = re.compile(

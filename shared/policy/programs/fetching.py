@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
 from shared.policy.options import Options
-from shared.policy.scope import NOTHING, Stream
-from shared.policy.words import Word
+from shared.policy.scope import NOTHING, Stream, Word
 
 FETCHED = Stream(source="network")
 _METADATA = re.compile(
@@ -104,19 +103,15 @@ def judge_fetch(call: Call) -> Stream:
         call.need("network")
     local = [judge_address(call, word) for word in addresses]
     if not all(local):
-        _judge_sent(call, found)
+        # What is sent to another machine: files and what commands print; a plain text is the caller's own
+        sent = found.of(_SENDS)
+        asked = found.has("G get") and all(word.known and "@" not in word.text for word in sent)
+        methods = {word.text.upper() for word in found.of("X request method")} - {"GET", "HEAD", "OPTIONS"}
+        told = any("$" in word.text or word.computed or (not word.known) for word in found.of(_HEADERS))
+        if (sent and not asked) or methods or told:
+            call.find("network.send")
     _judge_saved(call, found, addresses)
     return FETCHED if addresses else Stream()
-
-
-def _judge_sent(call: Call, found: Options) -> None:
-    """What is sent to another machine: files and what commands print; a plain text is the caller's own."""
-    sent = found.of(_SENDS)
-    asked = found.has("G get") and all(word.known and "@" not in word.text for word in sent)
-    methods = {word.text.upper() for word in found.of("X request method")} - {"GET", "HEAD", "OPTIONS"}
-    told = any("$" in word.text or word.computed or (not word.known) for word in found.of(_HEADERS))
-    if (sent and not asked) or methods or told:
-        call.find("network.send")
 
 
 def _judge_saved(call: Call, found: Options, addresses: list[Word]) -> None:

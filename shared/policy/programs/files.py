@@ -5,8 +5,7 @@ import re
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
 from shared.policy.programs.code import judge_code
-from shared.policy.scope import UNREAD, Stream
-from shared.policy.words import Word
+from shared.policy.scope import UNREAD, Stream, Word
 
 _PROGRAM = re.compile(r"^(?:/usr)?(?:/local)?/s?bin/([^/]+)$")
 
@@ -40,7 +39,7 @@ def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
             path = call.path(source) or ""
             program = _PROGRAM.match(path)
             stream = Stream(program[1], source="program") if program else call.scope.files.get(path, UNREAD)
-            call.shell.written(target, call.scope, stream)
+            call.scope.keep(target, stream)
             name = source.text.rstrip("/").rsplit("/", 1)[-1]
             call.write(Word(f"{target.text.rstrip('/')}/{name}", target.glob or source.glob), output=stream)
 

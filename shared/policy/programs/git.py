@@ -6,7 +6,7 @@ from shared.policy.call import Call, Handler
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place
 from shared.policy.programs.fetching import judge_address
-from shared.policy.words import Word
+from shared.policy.scope import Word
 
 _GLOBAL = "C c git-dir work-tree namespace exec-path super-prefix config-env attr-source list-cmds"
 _SHOWS = frozenset(

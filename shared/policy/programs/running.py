@@ -5,8 +5,7 @@ import shlex
 
 from shared.policy.call import Call, Handler, judge_variable
 from shared.policy.expansion import UNKNOWN
-from shared.policy.scope import NOTHING, Stream
-from shared.policy.words import Word
+from shared.policy.scope import NOTHING, Stream, Word
 
 _VALUED = {
     "nice": "n adjustment", "ionice": "c n p t class classdata", "stdbuf": "i o e input output error",

@@ -2,12 +2,10 @@
 
 import re
 
-from shared.policy import secrets
 from shared.policy.call import Call, Handler
 from shared.policy.options import parse_options
-from shared.policy.paths import Place
-from shared.policy.scope import Stream
-from shared.policy.words import Word
+from shared.policy.paths import Place, is_likely_secret, is_sought
+from shared.policy.scope import Stream, Word
 
 _RUNS = {"-exec", "-execdir", "-ok", "-okdir"}
 _WRITES = {"-fprint", "-fprint0", "-fls", "-fprintf"}
@@ -29,12 +27,20 @@ def judge_find(call: Call) -> Stream | None:
         position += 1
     roots = roots or [Word(".")]
     tests = args[position:]
-    found = _found_words(roots, tests)
+    # Patterns of what may be found: the name asked for, in each folder looked through
+    texts = [word.text for word in tests]
+    names = [texts[index + 1] for index, text in enumerate(texts[:-1]) if text in {"-name", "-iname"}]
+    name = next(iter(names), "")
+    if "*" in names or not _INVERTS.isdisjoint(texts):
+        name = "*" if "*" in names or not names else f"{name}*" if "*" not in name else "*"
+    elif not name and not _NARROWS.isdisjoint(texts):
+        name = "found*"
+    found = [Word(f"{root.text.rstrip('/') or '/'}/{name or '*'}".replace("//", "/"), True) for root in roots]
     outside = any(call.place(root) not in {Place.WORKSPACE, Place.SCRATCH, Place.UNKNOWN} for root in roots)
     for index, word in enumerate(tests):
         text = word.text
         value = tests[index + 1] if index + 1 < len(tests) else Word("")
-        sought = text in _NAMES and (secrets.is_sought(value.text) or secrets.is_likely_secret(value.text))
+        sought = text in _NAMES and (is_sought(value.text) or is_likely_secret(value.text))
         if ((sought or text == "-writable") and outside) or (text == "-perm" and _SET_ID.search(value.text)):
             call.find("secret.search")
         elif text in _WRITES:
@@ -47,18 +53,6 @@ def judge_find(call: Call) -> Stream | None:
     for root in roots:
         call.apply(parse_options([root]), "stat :")
     return Stream(None, tuple(word.text for word in found))
-
-
-def _found_words(roots: list[Word], tests: list[Word]) -> list[Word]:
-    """Patterns of what may be found: the name asked for, in each folder looked through."""
-    texts = [word.text for word in tests]
-    names = [texts[index + 1] for index, text in enumerate(texts[:-1]) if text in {"-name", "-iname"}]
-    name = next(iter(names), "")
-    if "*" in names or not _INVERTS.isdisjoint(texts):
-        name = "*" if "*" in names or not names else f"{name}*" if "*" not in name else "*"
-    elif not name and not _NARROWS.isdisjoint(texts):
-        name = "found*"
-    return [Word(f"{root.text.rstrip('/') or '/'}/{name or '*'}".replace("//", "/"), True) for root in roots]
 
 
 def _run(call: Call, rest: list[Word], found: list[Word]) -> None:
@@ -97,7 +91,7 @@ def judge_fd(call: Call) -> Stream | None:
             return None
     if (
         operands
-        and secrets.is_sought(operands[0].text)
+        and is_sought(operands[0].text)
         and len(operands) > 1
         and call.place(operands[1]) is not Place.WORKSPACE
     ):
@@ -123,9 +117,9 @@ def judge_grep(call: Call) -> Stream:
     for word in operands:
         call.read(word, deep)
         outside = call.place(word) not in {Place.WORKSPACE, Place.SCRATCH, Place.UNKNOWN}
-        if deep and outside and any(secrets.is_sought(pattern.text) for pattern in patterns):
+        if deep and outside and any(is_sought(pattern.text) for pattern in patterns):
             call.find("secret.search")
-    if call.stdin.source == "history" and any(secrets.is_sought(word.text) for word in patterns):
+    if call.stdin.source == "history" and any(is_sought(word.text) for word in patterns):
         call.find("secret.search")
     listed = found.has("l files-with-matches L") or any("l" in flag and len(flag) < 4 for flag in found.flags)
     paths = tuple(f"{word.text.rstrip('/')}/found*" if deep else word.text for word in operands)
@@ -147,7 +141,7 @@ def judge_part(call: Call) -> Stream:
 
 def judge_locate(call: Call) -> None:
     """It looks names up on the whole machine."""
-    if any(secrets.is_sought(word.text) for word in call.args):
+    if any(is_sought(word.text) for word in call.args):
         call.find("secret.search")
 
 

@@ -2,20 +2,21 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import yaml
 
-from shared.projects.reading.project_files import ProjectFiles, list_workflows
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_ci_files, list_workflows
 from shared.projects.reading.test_commands import UNKNOWN, split_line
 from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
-from shared.source import parse_yaml
+from shared.source import as_mapping, parse_yaml
 
 MAX_FILES = 40
 MAX_COMBINATIONS = 64
 OTHER_SYSTEM = re.compile(r"(?i)windows|macos|freebsd|\bwin32\b|\bdarwin\b")
+NOT_LINUX = re.compile(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)")
 NOT_TESTS = re.compile(
     r"(?i)release|publish|deploy|\bdocs?\b|codeql|stale|scorecard|wheels|nightly|benchmark|lock"
 )
@@ -29,6 +30,10 @@ STRICT = re.compile(
 """Variables that only suit the CI machine, or make warnings errors there."""
 
 
+CI = re.compile(
+    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
+    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
+)
 KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
 """What is known of other contexts of GitHub's expressions."""
 ACTIONS = {
@@ -76,11 +81,16 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
     """The scripts that a project's CI runs for a change, in the order of its files."""
     scripts: list[Script] = []
-    for name in _sort_workflows(files):
-        data = _load(files.text(name))
-        if _is_triggered(data):
+    names = [path.name for path in list_workflows(files.folder)[:MAX_FILES]]
+    likely = re.compile(r"(?i)test|^ci|build|check|main")
+    names.sort(key=lambda name: (bool(NOT_TESTS.search(name)), not likely.search(name)))
+    for name in (f".github/workflows/{name}" for name in names):
+        data = as_mapping(_load(files.text(name)))
+        on = data.get("on")
+        # What runs at night, by hand or for a release alone is left out.
+        if TRIGGERS & set(on) if isinstance(on, list | dict) else on in TRIGGERS:
             scripts += _read_workflow(files, name, data)
-    scripts += _read_gitlab(".gitlab-ci.yml", _load(files.text(".gitlab-ci.yml")))
+    scripts += _read_gitlab(".gitlab-ci.yml", as_mapping(_load(files.text(".gitlab-ci.yml"))))
     for name in (".travis.yml", ".circleci/config.yml", "azure-pipelines.yml", ".woodpecker.yml"):
         if not scripts:
             scripts += [
@@ -90,21 +100,22 @@ def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
     return tuple(scripts)
 
 
-def list_commands(text: str) -> list[tuple[int, str]]:
+def ci_files(paths: Iterable[str]) -> list[str]:
+    """The files among ``paths`` that configure continuous integration of any kind."""
+    return [path for path in paths if CI.fullmatch(path)]
+
+
+def list_commands(path: str, text: str) -> list[tuple[int, str]]:
     """Every line of every script in a CI file of any kind, whatever it runs for, with its number."""
+    if not path.endswith((".yml", ".yaml")):
+        rows = enumerate(text.splitlines(), start=1)
+        return [(number, row.strip()) for number, row in rows if row[:1] != "#"]
     return [
         (script.line + number, line.strip())
         for script in _find_scripts(_load(text))
         for number, line in enumerate(script.splitlines())
         if line.strip()
     ]
-
-
-def _sort_workflows(files: ProjectFiles) -> list[str]:
-    names = [path.name for path in list_workflows(files.folder)[:MAX_FILES]]
-    likely = re.compile(r"(?i)test|^ci|build|check|main")
-    names.sort(key=lambda name: (bool(NOT_TESTS.search(name)), not likely.search(name)))
-    return [f".github/workflows/{name}" for name in names]
 
 
 def _load(text: str) -> Any:
@@ -114,37 +125,26 @@ def _load(text: str) -> Any:
         return {}
 
 
-def _is_triggered(data: Any) -> bool:
-    """Whether a workflow runs for changes, not only at night, by hand or for a release."""
-    on = data.get("on") if isinstance(data, dict) else None
-    return bool(TRIGGERS & set(on)) if isinstance(on, list | dict) else on in TRIGGERS
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _read_workflow(files: ProjectFiles, file: str, data: Any) -> Iterator[Script]:
-    for name, job in _mapping(_mapping(data).get("jobs")).items():
-        job = _mapping(job)
+def _read_workflow(files: ProjectFiles, file: str, data: dict[str, Any]) -> Iterator[Script]:
+    jobs = get_table(data, "jobs")
+    for name, job in ((name, get_table(jobs, name)) for name in jobs):
         if NOT_TESTS.search(name) and not re.search(r"(?i)test", name):
             continue
-        for combination in _combinations(_mapping(job.get("strategy")).get("matrix")):
+        for combination in _combinations(get_table(job, "strategy", "matrix")):
             yield from _read_job(files, file, name, data, job, combination)
 
 
-def _combinations(matrix: Any) -> list[dict[str, Any]]:
+def _combinations(matrix: dict[str, Any]) -> list[dict[str, Any]]:
     """The combinations of a matrix, those on Linux first."""
-    matrix = _mapping(matrix)
     axes = {key: _list(value) for key, value in matrix.items() if key not in ("include", "exclude")}
     products = itertools.islice(itertools.product(*axes.values()), MAX_COMBINATIONS)
     found: list[dict[str, Any]] = []
     found += [dict(zip(axes, values, strict=True)) for values in products] if axes else []
-    for extra in map(_mapping, _list(matrix.get("include"))):
+    for extra in map(as_mapping, _list(matrix.get("include"))):
         hosts = [each for each in found if all(each.get(key, value) == value for key, value in extra.items())]
         for each in hosts:
             each |= extra
@@ -154,21 +154,27 @@ def _combinations(matrix: Any) -> list[dict[str, Any]]:
 
 
 def _read_job(
-    files: ProjectFiles, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
+    files: ProjectFiles,
+    file: str,
+    name: str,
+    data: dict[str, Any],
+    job: dict[str, Any],
+    combination: dict[str, Any],
 ) -> Iterator[Script]:
-    env = {**_mapping(data.get("env")), **_mapping(job.get("env"))}
+    env = {**get_table(data, "env"), **get_table(job, "env")}
     values: dict[str, Any] = {"matrix": combination, "env": env, **KNOWN}
-    defaults = {**_run_defaults(data), **_run_defaults(job)}
+    defaults = {**get_table(data, "defaults", "run"), **get_table(job, "defaults", "run")}
     runs_on = _substitute(str(job.get("runs-on", "")), values)
     foreign = bool(OTHER_SYSTEM.search(runs_on))
-    services = tuple(map(str, _mapping(job.get("services"))))
+    services = tuple(map(str, as_mapping(job.get("services"))))
     for step in _expand_steps(files, job.get("steps")):
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
-        values["env"] = {**env, **_mapping(step.get("env"))}
+        values["env"] = {**env, **get_table(step, "env")}
         shell = str(step.get("shell", defaults.get("shell", "")))
-        condition, place = str(step.get("if", "")), defaults.get("working-directory", ".")
+        place = defaults.get("working-directory", ".")
+        not_linux = NOT_LINUX.search(str(step.get("if", "")))
         yield Script(
             text=_substitute(text, values),
             file=step.get("file", file),
@@ -176,7 +182,7 @@ def _read_job(
             job=str(name),
             folder=_substitute(str(step.get("working-directory", place)), values),
             env=_literal(values["env"], values),
-            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or _excludes_linux(condition),
+            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or bool(not_linux),
             services=services,
             secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
         )
@@ -184,7 +190,7 @@ def _read_job(
 
 def _read_action(step: dict[str, Any]) -> Text | None:
     """The command that a well-known action runs."""
-    used, given = str(step.get("uses", "")), _mapping(step.get("with"))
+    used, given = str(step.get("uses", "")), get_table(step, "with")
     command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
     program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
     if not program:
@@ -194,26 +200,16 @@ def _read_action(step: dict[str, Any]) -> Text | None:
     return text
 
 
-def _run_defaults(data: Any) -> dict[str, Any]:
-    return _mapping(_mapping(_mapping(data).get("defaults")).get("run"))
-
-
 def _expand_steps(files: ProjectFiles, steps: Any) -> Iterator[dict[str, Any]]:
     """The steps of a job, those of the project's own actions in their place."""
-    for step in map(_mapping, _list(steps)):
+    for step in map(as_mapping, _list(steps)):
         used = str(step.get("uses", ""))
         if not used.startswith("./"):
             yield step
             continue
         for name in (f"{used[2:].rstrip('/')}/action.yml", f"{used[2:].rstrip('/')}/action.yaml"):
-            for inner in map(
-                _mapping, _list(_mapping(_mapping(_load(files.text(name))).get("runs")).get("steps"))
-            ):
-                yield {**inner, "file": name}
-
-
-def _excludes_linux(condition: str) -> bool:
-    return bool(re.search(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)", condition))
+            steps = get_table(_load(files.text(name)), "runs").get("steps")
+            yield from ({**as_mapping(inner), "file": name} for inner in _list(steps))
 
 
 def _literal(env: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
@@ -249,13 +245,12 @@ def _evaluate(expression: str, values: Mapping[str, Any]) -> str:
     return "" if expression.strip().startswith("matrix.") else UNKNOWN
 
 
-def _read_gitlab(file: str, data: Any) -> Iterator[Script]:
-    data = _mapping(data)
+def _read_gitlab(file: str, data: dict[str, Any]) -> Iterator[Script]:
     shared = _services(data.get("services"))
     for name, job in data.items():
         if not isinstance(job, dict) or name.startswith(".") or NOT_TESTS.search(name):
             continue
-        env = _literal({**_mapping(data.get("variables")), **_mapping(job.get("variables"))}, {})
+        env = _literal({**get_table(data, "variables"), **get_table(job, "variables")}, {})
         for key in ("before_script", "script"):
             for text in _texts(job.get(key)):
                 services = _services(job.get("services")) or shared
@@ -281,7 +276,7 @@ def _find_scripts(data: Any, depth: int = 0) -> Iterator[Text]:
         return
     for each in data if isinstance(data, list) else ():
         yield from _find_scripts(each, depth + 1)
-    for key, value in _mapping(data).items():
+    for key, value in as_mapping(data).items():
         if key in ("script", "run", "command", "commands", "bash", "before_script"):
             yield from _texts(value)
         if isinstance(value, list | dict):
@@ -308,11 +303,3 @@ def read_ci_needs(files: ProjectFiles) -> TestNeeds:
         if needs:
             return needs
     return TestNeeds()
-
-
-def list_ci_files(files: ProjectFiles) -> list[str]:
-    """The files that say what the project's CI does, those named for tests first."""
-    workflows = list_workflows(files.folder)
-    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
-    names = [str(path.relative_to(files.folder)) for path in workflows]
-    return [*names, ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"]

@@ -100,7 +100,11 @@ def _parse_stated(files: ProjectFiles, value: Any, source: str, name: str) -> Te
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         words = value
     elif isinstance(value, str) and value.strip():
-        words = ["sh", "-c", value] if re.search(r"[|&;<>()$`*\n]", value) else _split(value, source)
+        try:
+            words = ["sh", "-c", value] if re.search(r"[|&;<>()$`*\n]", value) else shlex.split(value)
+        except ValueError as error:
+            reason = f"the test command {value!r} is not well formed: {error}"
+            raise ActionError(f"{source}: {reason}") from None
     else:
         raise ActionError(f"{source}: {name} must be a command, as text or as a list of words")
     found = recognise(words)
@@ -115,13 +119,6 @@ def _parse_stated(files: ProjectFiles, value: Any, source: str, name: str) -> Te
     argv = ("python", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
     names = found.names if found and not found.indirect else frozenset[str]()
     return TestCommand(runner=runner, argv=argv, found=f"{source} ({name})", starts=starts, names=names)
-
-
-def _split(text: str, source: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise ActionError(f"{source}: the test command {text!r} is not well formed: {error}") from None
 
 
 # what its CI runs
@@ -158,23 +155,16 @@ def _follow(
     env = {**script.env, **{key: value for key, value in command.env.items() if UNKNOWN not in value}}
     if recognised is None:
         if BESIDE.search(command.words[0]) and re.search(r"\btests?\b", " ".join(command.words)):
-            yield _make(_as_found(command.words, place), folder, place, script, env), folder
+            run = Recognised(runner="any", words=command.words, names=frozenset(command.words))
+            yield _make(Found(command=run, source=place), folder, place, script, env), folder
         return
     for each in _resolve(project, folder, recognised, place):
         inner = _inside(project, f"{folder}/{each.folder}")
         if inner is None or (not (project.folder / inner).is_dir() and each.command.runner != "ctest"):
             continue
-        where = each.source if each.source == place else f"{_at(folder, each.source)}, run by {place}"
+        at = each.source if folder == "." else f"{folder}/{each.source}"
+        where = each.source if each.source == place else f"{at}, run by {place}"
         yield _make(each, inner, where, script, {**env, **each.env}), inner
-
-
-def _at(folder: str, source: str) -> str:
-    return source if folder == "." else f"{folder}/{source}"
-
-
-def _as_found(words: tuple[str, ...], place: str) -> Found:
-    command = Recognised(runner="any", words=words, names=frozenset(words))
-    return Found(command=command, source=place)
 
 
 def _resolve(
@@ -229,17 +219,13 @@ def _resolve_npm(project: ProjectFiles, folder: str, recognised: Recognised) -> 
     inside = innermost(scripts, call.name)
     call = msgspec.structs.replace(call, name=inside)
     extra = (*(("--",) if call.extra and call.manager == "npm" else ()), *call.extra)
-    words = (call.manager, "run", *call.options, call.name, *extra)
     yield Found(
         command=Recognised(
             runner="node",
-            words=(
-                *words,
-                "\0",
-                *ends_in(scripts, call.name),
-            ),  # what the script ends in is kept behind a mark
+            words=(call.manager, "run", *call.options, call.name, *extra),
             names=names,
             browser=all(each.browser for each in ends),
+            starts=ends_in(scripts, call.name),
         ),
         source=f"{cite_script(project.at(inner), inside)} (scripts.{inside}: {scripts[inside][:100]})",
         folder=call.folder,
@@ -247,18 +233,11 @@ def _resolve_npm(project: ProjectFiles, folder: str, recognised: Recognised) -> 
 
 
 def _make(found: Found, folder: str, where: str, script: Script, env: dict[str, str]) -> Candidate:
-    words = found.command.words
-    starts: tuple[str, ...] = ()
-    if "\0" in words:
-        at = words.index("\0")
-        words, starts = words[:at], words[at + 1 :]
-    elif found.command.runner == "node":
+    words, starts = found.command.words, found.command.starts
+    if starts is None and found.command.runner == "node":
         starts = words
-        words = (
-            ("npx", "--no-install", *words)
-            if words[0] not in ("node", "tsx", "bun", "deno", "npm")
-            else words
-        )
+        if words[0] not in ("node", "tsx", "bun", "deno", "npm"):
+            words = ("npx", "--no-install", *words)
     command = TestCommand(
         runner=found.command.runner,
         argv=words,
@@ -266,7 +245,7 @@ def _make(found: Found, folder: str, where: str, script: Script, env: dict[str, 
         folder=folder,
         env=env,
         names=found.command.names,
-        starts=starts,
+        starts=starts or (),
         services=script.services,
     )
     return Candidate(command=command, script=script, browser=found.command.browser)
@@ -282,7 +261,10 @@ def _candidate(
     for place, command in done:
         line = shlex.join(command.words)
         if runner == "ctest" and command.words[0].endswith("cmake"):
-            before += _defined(command.words)
+            # The variables that it sets, but for compilers, places and what only CI knows
+            set_apart = [word for option, word in itertools.pairwise(command.words) if option == "-D"]
+            given = [*(f"-D{word}" for word in set_apart), *filter(re.compile(r"-D\w").match, command.words)]
+            before += [word for word in given if UNKNOWN not in word and not MACHINES.match(word)]
         builds = {"node": BUILDS, "any": NATIVE_BUILDS}.get(runner)
         if builds and builds.match(line) and place == folder and UNKNOWN not in line:
             before.append(line)
@@ -290,20 +272,18 @@ def _candidate(
     return msgspec.structs.replace(candidate, command=changed)
 
 
-def _defined(words: tuple[str, ...]) -> list[str]:
-    """The variables that a call of CMake sets, but for compilers, places and what only CI knows."""
-    joined = [f"-D{word}" for option, word in itertools.pairwise(words) if option == "-D"]
-    given = [*joined, *(word for word in words if re.match(r"-D\w", word))]
-    return [word for word in given if UNKNOWN not in word and not MACHINES.match(word)]
-
-
 # which of them are run
 
 
 def _choose(candidates: list[Candidate]) -> Discovery:
     """Each set of tests once, by the first command for it; others are variants, or need what is not here."""
+
     # Sorting keeps the order otherwise: on Linux first, without services, with everything known.
-    candidates.sort(key=lambda each: (each.script.foreign, bool(each.script.services), _is_unknown(each)))
+    def order(each: Candidate) -> tuple[bool, bool, bool]:
+        is_unknown = any(UNKNOWN in word for word in each.command.argv)
+        return each.script.foreign, bool(each.script.services), is_unknown
+
+    candidates.sort(key=order)
     chosen: list[Candidate] = []
     not_run: dict[str, NotChecked] = {}
     for each in candidates:
@@ -324,10 +304,6 @@ def _choose(candidates: list[Candidate]) -> Discovery:
     return Discovery(commands=commands, not_run=tuple(not_run.values())[:20])
 
 
-def _is_unknown(candidate: Candidate) -> bool:
-    return any(UNKNOWN in word for word in candidate.command.argv)
-
-
 def _unable(candidate: Candidate) -> tuple[str, str] | None:
     """Why a command cannot be run here, and what to do; None if it can."""
     if BESIDE.search(candidate.command.argv[0]):
@@ -340,21 +316,15 @@ def _unable(candidate: Candidate) -> tuple[str, str] | None:
 
 
 def _covers(one: TestCommand, other: TestCommand) -> bool:
-    """Whether ``one`` runs all tests that ``other`` runs; pytest runs those of a file as Python would."""
-    as_file = one.runner == "pytest" and one.names and _is_file_of_tests(other)
+    """Whether ``one`` runs all tests that ``other`` runs; pytest runs a file as Python would."""
+    is_file = other.argv[0] == "python" and bool(other.names) and other.names == set(other.argv[1:])
+    as_file = one.runner == "pytest" and one.names and is_file
     if one.folder != other.folder or (one.runner != other.runner and not as_file):
         return False
     if not one.names or one.names == other.names:
         return True
     if not other.names:
         return False
-    return all(any(_is_part(part, whole) for whole in one.names) for part in other.names)
-
-
-def _is_file_of_tests(command: TestCommand) -> bool:
-    """Whether a command has Python run files by themselves: ``python test.py``."""
-    return command.argv[0] == "python" and bool(command.names) and command.names == set(command.argv[1:])
-
-
-def _is_part(part: str, whole: str) -> bool:
-    return part == whole or part.startswith((f"{whole}/", f"{whole}::")) or whole in (".", "./...")
+    everything = {".", "./..."} & one.names
+    parts = tuple(f"{whole}{mark}" for whole in one.names for mark in ("/", "::"))
+    return bool(everything) or all(part in one.names or part.startswith(parts) for part in other.names)

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from shared.projects.reading.node_scripts import (
     recognise_script,
 )
 from shared.projects.reading.project_files import ProjectFiles, find_line
-from shared.projects.reading.python_manifest import read_pytest_settings
 from shared.projects.reading.test_commands import (
     UNKNOWN,
     Found,
@@ -27,7 +26,12 @@ from shared.projects.reading.test_commands import (
     recognise,
     recognise_lines,
 )
-from shared.projects.reading.test_environments import find_nox_commands, find_tox_commands
+from shared.projects.reading.test_environments import (
+    find_nox_commands,
+    find_tox_commands,
+    list_test_files,
+    read_pytest_settings,
+)
 from shared.source import SKIPPED
 
 PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
@@ -49,17 +53,7 @@ def guess_tests(project: ProjectFiles) -> list[TestCommand]:
 
     Folders two levels deep are looked at for languages that the folder itself has no tests in.
     """
-    found = _guess_folder(project, ".")
-    spoken = {command.runner for command in found}
-    for place in _list_subfolders(project.folder):
-        covered = [each.folder for each in found if each.folder != "."]
-        for command in _guess_folder(project.at(place), place):
-            if command.runner not in spoken and not any(Path(place).is_relative_to(each) for each in covered):
-                found.append(command)
-    return found
 
-
-def _list_subfolders(project: Path) -> Iterator[str]:
     def inner(folder: Path) -> list[Path]:
         left_out = {*SKIPPED, *ASIDE}
         return sorted(
@@ -68,22 +62,22 @@ def _list_subfolders(project: Path) -> Iterator[str]:
             if path.is_dir() and not path.is_symlink() and path.name not in left_out and path.name[0] != "."
         )
 
-    first = inner(project)[:200]
+    found = _guess_folder(project)
+    spoken = {command.runner for command in found}
+    first = inner(project.folder)[:200]
     second = (folder for above in first for folder in inner(above)[:50])
-    yield from (str(folder.relative_to(project)) for folder in (*first, *second))
+    for place in (str(folder.relative_to(project.folder)) for folder in (*first, *second)):
+        covered = [each.folder for each in found if each.folder != "."]
+        for command in _guess_folder(project.at(place)):
+            if command.runner not in spoken and not any(Path(place).is_relative_to(each) for each in covered):
+                where = f"{place}/{command.found}"
+                found.append(msgspec.structs.replace(command, found=where, folder=place))
+    return found
 
 
-def _guess_folder(folder: ProjectFiles, place: str) -> list[TestCommand]:
-    for group in DETECTORS:
-        if found := [command for detect in group if (command := detect(folder))]:
-            return [_place(command, place) for command in found]
-    return []
-
-
-def _place(command: TestCommand, place: str) -> TestCommand:
-    if place == ".":
-        return command
-    return msgspec.structs.replace(command, found=f"{place}/{command.found}", folder=place)
+def _guess_folder(folder: ProjectFiles) -> list[TestCommand]:
+    groups = ([command for detect in group if (command := detect(folder))] for group in DETECTORS)
+    return next(filter(None, groups), [])
 
 
 def _find_python_project(folder: ProjectFiles) -> TestCommand | None:
@@ -101,34 +95,25 @@ def _find_python_files(folder: ProjectFiles) -> TestCommand | None:
         argv = ("python", "manage.py", "test")
         return TestCommand(runner="django", argv=argv, found=f"manage.py:{line} (a Django project)")
     unittest = None
-    for place in _list_test_files(folder):
+    files = list_test_files(folder)
+    for place in files:
         if line := folder.find_line(place, r"^ *(import .*\bpytest\b|from pytest\b)"):
             return _pytest(f"{place}:{line} (imports pytest)")
         if unittest is None and (line := folder.find_line(place, UNITTEST)):
-            unittest = _unittest(folder, Path(place), f"{place}:{line} (imports unittest)")
+            above, said = Path(place).parent, f"{place}:{line} (imports unittest)"
+            apart = above != Path() and not folder.has(f"{above}/__init__.py")
+            words = ("python", "-m", "unittest", "discover", *(("-s", str(above)) if apart else ()))
+            unittest = TestCommand(runner="unittest", argv=words, found=said)
     if unittest:
         return unittest
-    for place in _list_test_files(folder):
+    for place in files:
         if line := folder.find_line(place, r"^(async )?def test_|^class Test"):
             return _pytest(f"{place}:{line} (a test function)")
     return None
 
 
-def _list_test_files(folder: ProjectFiles) -> list[str]:
-    patterns = ("conftest.py", "test*.py", "*_test.py")
-    below = (f"{place}/**/{pattern}" for place in ("tests", "test", "src") for pattern in patterns)
-    return folder.glob(*patterns, *below)
-
-
 def _pytest(found: str) -> TestCommand:
     return TestCommand(runner="pytest", argv=("python", "-m", "pytest"), found=found)
-
-
-def _unittest(folder: ProjectFiles, path: Path, found: str) -> TestCommand:
-    argv: tuple[str, ...] = ("python", "-m", "unittest", "discover")
-    if path.parent != Path() and not folder.has(f"{path.parent}/__init__.py"):
-        argv += ("-s", str(path.parent))
-    return TestCommand(runner="unittest", argv=argv, found=found)
 
 
 def _find_node(folder: ProjectFiles) -> TestCommand | None:
@@ -150,13 +135,11 @@ def _find_node(folder: ProjectFiles) -> TestCommand | None:
 
 
 def _find_cargo(folder: ProjectFiles) -> TestCommand | None:
-    line = folder.find_line("Cargo.toml", r"^\[(package|workspace)\]")
-    if not line:
+    if not (line := folder.find_line("Cargo.toml", r"^\[(package|workspace)\]")):
         return None
     every = ("--workspace",) if folder.find_line("Cargo.toml", r"^\[workspace\]") else ()
-    return TestCommand(
-        runner="cargo", argv=("cargo", "test", *every), found=f"Cargo.toml:{line} (a Rust package)"
-    )
+    found = f"Cargo.toml:{line} (a Rust package)"
+    return TestCommand(runner="cargo", argv=("cargo", "test", *every), found=found)
 
 
 def _find_go(folder: ProjectFiles) -> TestCommand | None:
@@ -182,11 +165,8 @@ def _find_java(folder: ProjectFiles) -> TestCommand | None:
 def _find_ctest(folder: ProjectFiles) -> TestCommand | None:
     line = folder.find_line("CMakeLists.txt", CTEST)
     if not line:  # it may stand in the folder of the tests alone
-        inner = [
-            name
-            for name in ("test", "tests")
-            if folder.find_line(f"{name}/CMakeLists.txt", r"add_test|discover_tests")
-        ]
+        places = ("test/CMakeLists.txt", "tests/CMakeLists.txt")
+        inner = any(folder.find_line(place, r"add_test|discover_tests") for place in places)
         line = folder.find_line("CMakeLists.txt", r"(?i)add_subdirectory *\( *tests?\b") if inner else 0
     if not line:
         return None
@@ -206,20 +186,20 @@ def _find_meson(folder: ProjectFiles) -> TestCommand | None:
     return TestCommand(runner="any", argv=("meson", "test", "-C", "build-test"), found=found, before=(setup,))
 
 
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+
+
 def _find_make(folder: ProjectFiles) -> TestCommand | None:
-    for name in ("GNUmakefile", "makefile", "Makefile"):
+    for name in MAKEFILES:
         for target in ("test", "check"):
             if line := folder.find_line(name, rf"^{target} *:(?![:=])"):
                 found = f"{name}:{line} (the target {target})"
-                return TestCommand(
-                    runner="any", argv=("make", target), found=found, names=frozenset({target})
-                )
+                names = frozenset({target})
+                return TestCommand(runner="any", argv=("make", target), found=found, names=names)
     if folder.has("configure", "configure.ac"):
         before = ("test -x configure || autoreconf -fi", "./configure", "make")
-        place = folder.first("configure.ac", "configure")
-        return TestCommand(
-            runner="any", argv=("make", "check"), found=f"{place}:1 (Autotools)", before=before
-        )
+        found = f"{folder.first('configure.ac', 'configure')}:1 (Autotools)"
+        return TestCommand(runner="any", argv=("make", "check"), found=found, before=before)
     return None
 
 
@@ -258,7 +238,8 @@ TEST_TARGET = re.compile(r"(?:^|[-_./])(?:tests?|check|ci|unit|spec|unittests?)(
 NO_TEST_TARGET = re.compile(
     r"lint|format|fmt|bench|demo|docs?\b|type|clean|install|build|deps|style|mypy|cov(erage)?[-_]report|setup|perf"
 )
-MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+TRIVIAL = re.compile(r"(?i)install|init|dep|venv|env|lint|fmt|format|vet|tidy|check|clean|setup|test|FORCE")
+"""Targets that others need and that build nothing that tests do."""
 JUSTFILES = ("justfile", "Justfile", ".justfile")
 SUBSTITUTED = frozenset({"pytest", "unittest", "django", "cargo", "go", "node"})
 """Runners that need nothing of make: what a target runs of them is run as it is."""
@@ -318,10 +299,7 @@ def _read_target(text: str, file: str, target: str, depth: int) -> tuple[list[Fo
     for needed in match[1].split():
         inner, more = _read_target(text, file, needed, depth - 1)
         found += inner
-        trivial = re.search(
-            r"(?i)install|init|dep|venv|env|lint|fmt|format|vet|tidy|check|clean|setup|test|FORCE", needed
-        )
-        builds = builds or more or (not inner and not trivial)
+        builds = builds or more or (not inner and not TRIVIAL.search(needed))
     variables = dict(re.findall(r"^(?:export )?([\w-]+)\s*[:?]?=[ \t]*(.*)$", text, re.MULTILINE))
     variables = {"MAKE": "make", **{key: value for key, value in variables.items() if "$" not in value}}
     # Make replaces them before the shell splits words.

@@ -8,13 +8,17 @@ from typing import Any
 import msgspec
 
 from shared.contracts.checkup import Statement
-from shared.projects.reading.project_files import ProjectFiles, as_table, get_table
-from shared.source import Tree, read_text
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
+from shared.source import Tree, as_mapping, read_text
 from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
 """npm scripts that people run; others are steps of these."""
+CONFIGURED = ("pytest", "tox", "mypy", "pyright", "ruff", "coverage")  # Tools that are named if they are set
+
+
+NODE_DEPENDENCIES = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
 
 
 def cite(text: str, source: str, line: int = 0) -> Statement:
@@ -101,7 +105,7 @@ def read_package_json(lines: ManifestText, data: Any) -> Manifest:
     entries = [lines.cite(f"Installs the command {format_code(str(name))}", "bin") for name in names if name]
     if isinstance(data.get("main"), str):
         entries.append(lines.cite(f"Is imported through {format_code(data['main'])}", "main"))
-    return lines.manifest(as_table(data), build=tuple(build), entries=tuple(entries[:8]))
+    return lines.manifest(as_mapping(data), build=tuple(build), entries=tuple(entries[:8]))
 
 
 def read_cargo(lines: ManifestText, data: Any) -> Manifest:
@@ -138,7 +142,7 @@ def read_composer(lines: ManifestText, data: Any) -> Manifest:
     build = [cite("Installed by Composer: `composer install`", lines.path)]
     names = list(get_table(data, "scripts"))[:8]
     build += [lines.cite(f"`composer {name}` is a script of the project", name) for name in names]
-    return lines.manifest(as_table(data), build=tuple(build))
+    return lines.manifest(as_mapping(data), build=tuple(build))
 
 
 def read_pyproject(lines: ManifestText, data: Any) -> Manifest:
@@ -146,25 +150,29 @@ def read_pyproject(lines: ManifestText, data: Any) -> Manifest:
     project = get_table(data, "project") or get_table(data, "tool", "poetry")
     python = project.get("requires-python") or get_table(project, "dependencies").get("python")
     key = "requires-python" if "requires-python" in project else "python"
-    build = _backend(data, lines) + _needs(project, lines) + _settings(data, lines)
-    if isinstance(python, str):
-        build.insert(0, lines.cite(f"Needs Python {python}", key))
+    build = [lines.cite(f"Needs Python {python}", key)] if isinstance(python, str) else []
+    backend = get_table(data, "build-system").get("build-backend")
+    if isinstance(backend, str):
+        build.append(lines.cite(f"Built by {backend}: `pip install .`", "build-backend"))
+    matches = [re.match(r"[\w.-]+", str(need)) for need in project.get("dependencies") or []]
+    if names := [match[0] for match in matches if match and match[0] != "python"]:
+        build.append(lines.cite(f"Depends on {format_list(names, 8)}", "dependencies"))
+    if tools := [tool for tool in CONFIGURED if tool in get_table(data, "tool")]:
+        at = lines.find(rf"^\[tool\.{tools[0]}\b")
+        build.append(cite(f"Configures {format_list(tools, 8)}", lines.path, at))
     entries = _commands(get_table(project, "scripts"), lines)
     return lines.manifest(project, build=tuple(build), entries=entries, python=lines.declared(key, python))
 
 
 def read_setup_cfg(lines: ManifestText, data: Any) -> Manifest:
     """setup.cfg as setuptools reads it; a version that is read from elsewhere is left out."""
-    sections = as_table(data)
+    sections = as_mapping(data)
     stated = dict(sections.get("metadata", {}))
     if str(stated.get("version")).startswith(("attr:", "file:")):
         del stated["version"]
     python = sections.get("options", {}).get("python_requires", "")
-    build = (
-        [cite("Built by setuptools: `pip install .`", lines.path, lines.find(r"^\[metadata\]"))]
-        if stated
-        else []
-    )
+    built = cite("Built by setuptools: `pip install .`", lines.path, lines.find(r"^\[metadata\]"))
+    build = [built] if stated else []
     if python:
         build.append(lines.cite(f"Needs Python {python}", "python_requires"))
     scripts = sections.get("options.entry_points", {}).get("console_scripts", "")
@@ -183,14 +191,9 @@ def read_setup_py(lines: ManifestText, module: Any) -> Manifest:
     for node in ast.walk(module or ast.Module(body=[], type_ignores=[])):
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "setup":
             for keyword in node.keywords:
-                if (
-                    keyword.arg
-                    and isinstance(keyword.value, ast.Constant)
-                    and isinstance(keyword.value.value, str)
-                ):
-                    words = clean(keyword.value.value)
-                    if words:
-                        found[keyword.arg] = cite(words, lines.path, keyword.value.lineno)
+                value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+                if keyword.arg and isinstance(value, str) and (words := clean(value)):
+                    found[keyword.arg] = cite(words, lines.path, keyword.value.lineno)
     python = found.get("python_requires")
     build = [cite("Built by setuptools: `pip install .`", lines.path, lines.find(r"setup\("))]
     if python:
@@ -210,27 +213,6 @@ def lowest_python(specifier: str) -> tuple[int, int] | None:
     """The lowest version that ``>=3.11`` or ``^3.11`` allows; None if it sets no lower bound."""
     match = re.search(r"(?:>=|\^|~=?|==)\s*(\d+)\.(\d+)", specifier)
     return (int(match[1]), int(match[2])) if match else None
-
-
-def _backend(data: dict[str, Any], lines: ManifestText) -> list[Statement]:
-    backend = get_table(data, "build-system").get("build-backend")
-    if not isinstance(backend, str):
-        return []
-    return [lines.cite(f"Built by {backend}: `pip install .`", "build-backend")]
-
-
-def _needs(project: dict[str, Any], lines: ManifestText) -> list[Statement]:
-    matches = [re.match(r"[\w.-]+", str(need)) for need in project.get("dependencies") or []]
-    names = [match[0] for match in matches if match and match[0] != "python"]
-    return [lines.cite(f"Depends on {format_list(names, 8)}", "dependencies")] if names else []
-
-
-def _settings(data: dict[str, Any], lines: ManifestText) -> list[Statement]:
-    known = ("pytest", "tox", "mypy", "pyright", "ruff", "coverage")
-    tools = [tool for tool in known if tool in get_table(data, "tool")]
-    if not tools:
-        return []
-    return [cite(f"Configures {format_list(tools, 8)}", lines.path, lines.find(rf"^\[tool\.{tools[0]}\b"))]
 
 
 def _commands(scripts: dict[str, Any], lines: ManifestText) -> tuple[Statement, ...]:
@@ -270,6 +252,23 @@ def read_manifests(files: ProjectFiles, paths: Iterable[str]) -> tuple[Manifest,
     return tuple(manifests)
 
 
+def declared_packages(files: ProjectFiles) -> frozenset[str]:
+    """The packages that pyproject.toml and package.json name, for tests and development too, as imported."""
+    tables = files.table("pyproject.toml")
+    project, poetry = get_table(tables, "project"), get_table(tables, "tool", "poetry")
+    groups = [project.get("dependencies"), *get_table(project, "optional-dependencies").values()]
+    lines = [
+        line
+        for group in (*groups, *get_table(tables, "dependency-groups").values())
+        for line in list_texts(group)
+    ]
+    names = {match[0] for line in lines if (match := re.match(r"[\w.-]+", line))}
+    for table in (poetry, *get_table(poetry, "group").values()):
+        names.update(*(get_table(table, key) for key in ("dependencies", "dev-dependencies")))
+    names.update(*(files.table("package.json", key) for key in NODE_DEPENDENCIES))
+    return frozenset(names | {name.replace("-", "_") for name in names})
+
+
 # --- the licence ------------------------------------------------------------------------------------
 
 LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)s?(?:[.-].*)?", re.IGNORECASE)
@@ -291,21 +290,16 @@ NONE = "No licence is declared, and there is no licence file at the top of the r
 
 def read_licence(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     """What declares the licence, each with its place; one statement if nothing does."""
+    declared = [each.licence for each in manifests if each.licence and "/" not in each.path]
     found = [
-        cite(f"The licence is declared as {manifest.licence.text}", *_place(manifest.licence.source))
-        for manifest in manifests
-        if manifest.licence and "/" not in manifest.path
+        Statement(text=clean(f"The licence is declared as {each.text}"), source=each.source)
+        for each in declared
     ]
     for path in licence_files(tree):
         name = licence_in(tree, path)
         what = f"the text of the {name} licence" if name else "a licence text of its own"
         found.append(cite(f"{path} has {what}", path))
     return found or [cite(NONE, ".")]
-
-
-def _place(source: str) -> tuple[str, int]:
-    path, _, line = source.rpartition(":")
-    return (path, int(line)) if path and line.isdigit() else (source, 0)
 
 
 def licence_files(tree: Tree) -> list[str]:

@@ -26,6 +26,8 @@ END_TO_END = re.compile(
     r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"
 )
 MOST_PACKAGES = 12  # The most packages of a workspace whose tests are run
+LEADING = ("workspace", "workspaces", "foreach")  # What stands before the words of a manager
+CALLERS = frozenset("npm pnpm yarn bun lerna turbo nx".split())  # What calls scripts of packages
 MANAGER_WORDS = {"run", "run-script", "rum"}
 TEST_WORDS = {"test", "t", "tst", "it", "cit", "install-test", "install-ci-test"}
 
@@ -58,7 +60,9 @@ def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
         if word == "--":
             extra = rest
             break
-        if manager in ("yarn", "pnpm", "bun") and _names_script(positional):
+        first = positional[0] if positional else ""
+        is_named = len(positional) > 1 if first in MANAGER_WORDS else first not in (*LEADING, "")
+        if manager in ("yarn", "pnpm", "bun") and is_named:  # what follows the script is handed on to it
             extra = [word, *(each for each in rest if each != "--")]
             break
         name, equals, value = word.partition("=")
@@ -88,13 +92,6 @@ def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
     return ScriptCall(
         manager=manager, name=script, folder=folder, options=tuple(options), several=several, extra=handed
     )
-
-
-def _names_script(positional: list[str]) -> bool:
-    """Whether the words so far name a script, so that what follows is handed on to it."""
-    first = positional[:1]
-    leading = {*MANAGER_WORDS, "workspace", "workspaces", "foreach"}
-    return bool(first) and (first[0] not in leading or (first[0] in MANAGER_WORDS and len(positional) > 1))
 
 
 def read_scripts(files: ProjectFiles) -> dict[str, str]:
@@ -151,21 +148,13 @@ def recognise_script(scripts: Mapping[str, str], name: str) -> tuple[Recognised,
     found = [each for each in map(recognise, finals) if each and not each.indirect]
     if found:
         return tuple(found)
-    heads = {_program(words) for words in finals}
+    skipped = ("npx", "npm", "run", "exec", "--")
+    programs = ([word for word in words if word not in skipped and word[:1] != "-"] for words in finals)
+    heads = {words[0].rpartition("/")[2] if words else "" for words in programs}
     if not NAMED_TEST.search(name) or (name != "test" and NOT_TESTS.search(name)) or heads <= CHECKERS:
         return ()
-    return (
-        Recognised(
-            runner="node", words=(body,), names=frozenset({name}), browser=bool(END_TO_END.search(name))
-        ),
-    )
-
-
-def _program(words: tuple[str, ...]) -> str:
-    named = [
-        word for word in words if word not in ("npx", "npm", "run", "exec", "--") and not word.startswith("-")
-    ]
-    return named[0].rpartition("/")[2] if named else ""
+    drives = bool(END_TO_END.search(name))
+    return (Recognised(runner="node", words=(body,), names=frozenset({name}), browser=drives),)
 
 
 def find_members(files: ProjectFiles, call: ScriptCall) -> list[ScriptCall]:
@@ -176,27 +165,24 @@ def find_members(files: ProjectFiles, call: ScriptCall) -> list[ScriptCall]:
     scripts = read_scripts(files)
     if not call.several:
         commands = list(split_script(scripts.get(innermost(scripts, call.name), "")))
-        inner = parse_call(commands[0].words) if len(commands) == 1 and _calls(commands[0].words) else None
+        calls = len(commands) == 1 and commands[0].words[0] in CALLERS
+        inner = parse_call(commands[0].words) if calls else None
         if inner is None or not inner.several:
             return []
         call = msgspec.structs.replace(inner, folder="")
     manager = call.manager if call.manager in ("npm", "pnpm", "yarn", "bun") else "npm"
-    wanted = [word.rpartition("=")[2] for word in call.options if not re.fullmatch(r"-[\w-]+", word)]
+    named = [word.rpartition("=")[2] for word in call.options if not re.fullmatch(r"-[\w-]+", word)]
+    marks = [mark.removeprefix("./").removesuffix("...").rstrip("/") for mark in named]
+
+    def is_wanted(place: str) -> bool:
+        name = str(files.at(place).table("package.json").get("name", ""))
+        return not marks or any(fnmatch(name, mark) or fnmatch(place, mark) for mark in marks)
+
     return [
         ScriptCall(manager=manager, name=call.name, folder=place)
         for place in _list_packages(files)
-        if call.name in read_scripts(files.at(place)) and _is_wanted(files.at(place), place, wanted)
+        if call.name in read_scripts(files.at(place)) and is_wanted(place)
     ]
-
-
-def _calls(words: tuple[str, ...]) -> bool:
-    return words[0] in ("npm", "pnpm", "yarn", "bun", "lerna", "turbo", "nx")
-
-
-def _is_wanted(package: ProjectFiles, place: str, wanted: list[str]) -> bool:
-    name = str(package.table("package.json").get("name", ""))
-    marks = [mark.removeprefix("./").removesuffix("...").rstrip("/") for mark in wanted]
-    return not marks or any(fnmatch(name, mark) or fnmatch(place, mark) for mark in marks)
 
 
 def _list_packages(files: ProjectFiles) -> list[str]:
@@ -206,11 +192,8 @@ def _list_packages(files: ProjectFiles) -> list[str]:
     pnpm = files.table("pnpm-workspace.yaml").get("packages")
     lerna = files.table("lerna.json").get("packages")
     globs = next((each for each in (stated, pnpm, lerna) if isinstance(each, list)), [])
-    kept = [
-        each.removeprefix("./").rstrip("/")
-        for each in globs
-        if isinstance(each, str) and each[:1] not in "!/"
-    ]
+    texts = (each for each in globs if isinstance(each, str) and each[:1] not in "!/")
+    kept = [each.removeprefix("./").rstrip("/") for each in texts]
     found = files.glob(*(f"{each}/package.json" for each in kept if ".." not in each))
     places = sorted({PurePosixPath(name).parent for name in found})
     inner = [str(place) for place in places if "node_modules" not in place.parts and place.parts]
@@ -285,7 +268,9 @@ def choose_manager(files: ProjectFiles) -> Manager:
     name = named[1] if named else LOCKS.get(lock, "npm")
     version = (named[2] if named else "") or ""
     if name == "pnpm":
-        return Manager(name=name, lock=lock, version=version or _read_pnpm_version(files.text(lock)))
+        written = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", files.text(lock))
+        version = version or PNPM.get(written[1] if written else "", PNPM["9"])
+        return Manager(name=name, lock=lock, version=version)
     if name == "yarn":
         metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", files.text("yarn.lock"))
         release = str(files.table(".yarnrc.yml").get("yarnPath", ""))
@@ -293,13 +278,7 @@ def choose_manager(files: ProjectFiles) -> Manager:
             release = ""
         is_berry = bool(metadata or release or (version and not version.startswith("1.")))
         if not version:
-            version = (
-                YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"]) if is_berry else YARN_CLASSIC
-            )
+            berry = YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"])
+            version = berry if is_berry else YARN_CLASSIC
         return Manager(name="yarn", version=version, lock=lock, is_berry=is_berry, release=release)
     return Manager(name=name, lock=lock, version=version if name != "npm" else "")
-
-
-def _read_pnpm_version(lock: str) -> str:
-    match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", lock)
-    return PNPM.get(match[1] if match else "", PNPM["9"])

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from shared import source
-from shared.source import NO_BREAKS, parse_json, parse_toml, parse_yaml
+from shared.source import NO_BREAKS, as_mapping, parse_json, parse_toml, parse_yaml
 
 LARGEST = 2_000_000  # bytes of a file that is read: people wrote it, and patterns are matched against it
 LARGEST_LOCK = 20_000_000  # the same of a lock; that of a large monorepo has about 5 MB
@@ -37,7 +37,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((".toml", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Cargo.lock"), parse_toml),
     **dict.fromkeys((".json", "Pipfile.lock"), parse_json),
     **dict.fromkeys((".yml", ".yaml"), parse_yaml),
-    **dict.fromkeys((".ini", ".cfg"), source.parse_ini),
+    **dict.fromkeys((".ini", ".cfg", ".importlinter"), source.parse_ini),
     ".py": source.parse_module,
 }
 """How a file is parsed, by its name or its suffix; any other is text."""
@@ -124,7 +124,7 @@ class ProjectFiles:
 
     def sections(self, name: str) -> dict[str, dict[str, str]]:
         """The sections of an INI file, names as they are written."""
-        return as_table(self.parse(name))
+        return as_mapping(self.parse(name))
 
     def module(self, name: str) -> ast.Module:
         """The syntax tree of a Python file, which is never run; that of an empty one if it is malformed."""
@@ -144,6 +144,14 @@ class ProjectFiles:
 def list_workflows(folder: Path) -> list[Path]:
     """The workflows of GitHub, sorted by name."""
     return sorted((folder / ".github/workflows").glob("*.y*ml"))
+
+
+def list_ci_files(files: ProjectFiles) -> list[str]:
+    """The files that say what the project's CI does, those named for tests first."""
+    workflows = list_workflows(files.folder)
+    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
+    names = [str(path.relative_to(files.folder)) for path in workflows]
+    return [*names, ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"]
 
 
 def _read(path: Path, top: Path | None) -> str:
@@ -189,17 +197,12 @@ def find_line(text: str, pattern: str) -> int:
     return text.count("\n", 0, match.start()) + 1 if match else 0
 
 
-def as_table(value: object) -> dict[str, Any]:
-    """``value`` if it is a table, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
 def get_table(tables: Mapping[str, Any] | object, *names: str) -> dict[str, Any]:
     """The table at ``names``, empty if there is none."""
     value: object = tables
     for name in names:
-        value = as_table(value).get(name)
-    return as_table(value)
+        value = as_mapping(value).get(name)
+    return as_mapping(value)
 
 
 def list_texts(value: object) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
-from shared.projects.reading.ci import list_ci_files, read_ci_needs
-from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
-from shared.projects.reading.python_locks import convert_version, read_lock, read_poetry, read_workspace_lock
+from shared.projects.reading.ci import read_ci_needs
+from shared.projects.reading.locks import convert_version, read_lock, read_poetry, read_workspace_lock
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_ci_files, list_texts
 from shared.projects.reading.test_environments import TestNeeds, read_nox_needs, read_tox_needs
 
 TESTS = frozenset(
@@ -82,6 +82,7 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_manifests(self, lines: Iterable[str]) -> "PythonPlan":
         """The plan without what an installer parses itself: what can be read there, and in ``lines``."""
+        readable = filter(is_requirement, lines)
         return msgspec.structs.replace(
             self.narrow(),
             lock="",
@@ -89,9 +90,7 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
             extras=(),
             groups=(),
             files=(),
-            requirements=tuple(
-                dict.fromkeys((*self.declared, *self.requirements, *filter(is_requirement, lines)))
-            ),
+            requirements=tuple(dict.fromkeys((*self.declared, *self.requirements, *readable))),
         )
 
     def narrow(self) -> "PythonPlan":
@@ -114,11 +113,15 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
     lock = read_lock(project_files)
     project = get_table(tables, "project")
     poetry = get_table(tables, "tool", "poetry")
+    own = get_table(poetry, "dependencies").get("python")
     is_package = _is_package(project_files, tables)
     requirements = (*stated.requirements, *lock.requirements)
     if not is_package:
         requirements = (*list_texts(project.get("dependencies")), *read_poetry(poetry), *requirements)
-    declared = list(_list_declared(tables, stated))
+    declared = [*list_texts(project.get("dependencies"))]
+    extras = get_table(project, "optional-dependencies")
+    declared += [line for name in stated.extras for line in list_texts(extras.get(name))]
+    declared += [line for name in stated.groups for line in _list_group(tables, name)]
     # The requirement files to be installed, and those to be tried with them
     there = [name for name in FILES if project_files.has(name)]
     chosen = list(dict.fromkeys([*stated.files, *there]))
@@ -134,7 +137,12 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
         lock=lock.name,
         is_package=is_package,
         backend=str(get_table(tables, "build-system").get("build-backend") or ""),
-        requires_python=_find_requirement(project, poetry, setup, lock.requires_python),
+        requires_python=str(
+            project.get("requires-python")
+            or setup.get("requires_python")
+            or lock.requires_python
+            or (convert_version(own) if isinstance(own, str) else "")
+        ),
         wanted_python=_find_wanted(project_files),
         extras=stated.extras,
         groups=stated.groups,
@@ -145,7 +153,7 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
         constraints=lock.constraints,
         declared=tuple(filter(is_requirement, declared)),
         unread=tuple(line for line in dict.fromkeys((*requirements, *declared)) if not is_requirement(line)),
-        read=_list_read(project_files, (*files, *optional, *_list_backend(project_files, tables))),
+        read=_list_read(project_files, tables, (*files, *optional)),
         sources=tuple(_list_native(project_files.folder)),
     )
 
@@ -157,15 +165,6 @@ def is_requirement(line: str) -> bool:
     except InvalidRequirement:
         return bool(re.match(r"(-e|--editable|\.|[\w.-]+\[?.*@ )", line)) and "\0" not in line
     return True
-
-
-def _list_declared(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
-    project = get_table(tables, "project")
-    yield from list_texts(project.get("dependencies"))
-    for name in stated.extras:
-        yield from list_texts(get_table(project, "optional-dependencies").get(name))
-    for name in stated.groups:
-        yield from _list_group(tables, name)
 
 
 def _is_package(files: ProjectFiles, tables: Mapping[str, Any]) -> bool:
@@ -259,16 +258,6 @@ def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[st
             yield from (line for lines in listed for line in list_texts(lines) if "{" not in line)
 
 
-def _find_requirement(
-    project: Mapping[str, Any], poetry: Mapping[str, Any], setup: Mapping[str, Any], locked: str
-) -> str:
-    own = get_table(poetry, "dependencies").get("python")
-    stated = project.get("requires-python") or setup.get("requires_python") or locked
-    if not stated and isinstance(own, str):
-        stated = convert_version(own)
-    return str(stated or "")
-
-
 def _find_wanted(files: ProjectFiles) -> str:
     """The version in .python-version (the first), runtime.txt or .tool-versions; empty if there is none."""
     for line in files.text(".python-version").splitlines():
@@ -291,9 +280,8 @@ def _read_setup(files: ProjectFiles) -> dict[str, Any]:
         "tests_require": [line for line in options.get("tests_require", "").splitlines() if line.strip()],
         "extras": dict.fromkeys(sections.get("options.extras_require", {}), ""),
     }
-    return found | {
-        name: value for name, value in _read_setup_call(files.module("setup.py")).items() if value
-    }
+    called = _read_setup_call(files.module("setup.py"))
+    return found | {name: value for name, value in called.items() if value}
 
 
 def _read_setup_call(tree: ast.Module) -> dict[str, Any]:
@@ -324,7 +312,7 @@ def _evaluate(node: ast.expr | None) -> Any:
         return None
 
 
-def _list_read(project: ProjectFiles, files: Iterable[str]) -> tuple[str, ...]:
+def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable[str]) -> tuple[str, ...]:
     names = (
         *("pyproject.toml", "uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile", "Pipfile.lock"),
         *("setup.py", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".python-version", "runtime.txt"),
@@ -339,19 +327,16 @@ def _list_read(project: ProjectFiles, files: Iterable[str]) -> tuple[str, ...]:
         ),
     )
     listed = [name for name in dict.fromkeys((*names, *files)) if project.has(name)]
+    # A build backend may lie in the project itself.
+    for place in list_texts(get_table(tables, "build-system").get("backend-path")):
+        if ".." not in PurePosixPath(place).parts and not place.startswith("/"):
+            listed += project.glob(f"{os.path.normpath(place)}/*.py")
     # Requirement files refer to others beside them.
     listed += project.glob("requirements*/*.txt", "*requirements*.txt")
     if not project.has("uv.lock") and (above := read_workspace_lock(project.folder)):
         listed.append(str(above))
     listed += filter(project.has, list_ci_files(project))
     return tuple(dict.fromkeys(listed))
-
-
-def _list_backend(files: ProjectFiles, tables: Mapping[str, Any]) -> Iterator[str]:
-    """The files of a build backend that lies in the project itself."""
-    for place in list_texts(get_table(tables, "build-system").get("backend-path")):
-        if ".." not in PurePosixPath(place).parts and not place.startswith("/"):
-            yield from files.glob(f"{os.path.normpath(place)}/*.py")
 
 
 def _list_native(folder: Path) -> Iterator[str]:
@@ -361,94 +346,3 @@ def _list_native(folder: Path) -> Iterator[str]:
         for name in sorted(files):
             if Path(name).suffix in NATIVE:
                 yield str(Path(parent, name).relative_to(folder))
-
-
-PLACES = {
-    "pytest.toml": ("pytest",),
-    "pytest.ini": ("pytest",),
-    ".pytest.ini": ("pytest",),
-    "pyproject.toml": ("tool", "pytest"),
-    "tox.ini": ("pytest",),
-    "setup.cfg": ("tool:pytest",),
-}
-"""Where pytest looks for its settings, in its order: the file, and the table or section in it."""
-FOLDERS = ("tests", "test", "testing", "src")
-OPTIONS = {
-    r"--cov\b|--cov[-=]": "pytest-cov",
-    r"(^|\s)-n[ =]?(\d|auto|logical)|--dist\b|--numprocesses": "pytest-xdist",
-    r"--asyncio-mode": "pytest-asyncio",
-    r"--timeout\b": "pytest-timeout",
-    r"--ds=|--reuse-db|--nomigrations|--no-migrations": "pytest-django",
-    r"--benchmark-": "pytest-benchmark",
-    r"--reruns\b": "pytest-rerunfailures",
-    r"--mypy-": "pytest-mypy-plugins",
-    r"--randomly-|-p randomly": "pytest-randomly",
-    r"--snapshot-": "syrupy",
-}
-"""Options of pytest that a plugin brings: a run without the plugin ends with a usage error."""
-SETTINGS = {
-    "asyncio_mode": "pytest-asyncio",
-    "asyncio_default_fixture_loop_scope": "pytest-asyncio",
-    "timeout": "pytest-timeout",
-    "DJANGO_SETTINGS_MODULE": "pytest-django",
-}
-MOST = 400  # The most test files that are looked at
-
-
-class PytestSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of pytest as text; ``place`` is ``file:line``."""
-
-    place: str
-    options: dict[str, str] = {}
-
-
-def read_pytest_settings(files: ProjectFiles) -> PytestSettings | None:
-    """The settings that pytest finds in the folder; None if there are none."""
-    for name, keys in PLACES.items():
-        header = rf"^\[{re.escape('.'.join(keys))}(\.ini_options)?\]"
-        if line := files.find_line(name, header):
-            table = files.table(name, *keys)
-            inner = table.get("ini_options")
-            table = inner if isinstance(inner, dict) else table
-            options = {
-                key: " ".join(map(str, value)) if isinstance(value, list) else str(value)
-                for key, value in table.items()
-            }
-            return PytestSettings(place=f"{name}:{line}", options=options)
-    return None
-
-
-def needs_pytest(files: ProjectFiles) -> bool:
-    """Whether the tests are written for pytest: settings, a conftest.py or imports say so."""
-    runs = (*list_ci_files(files), "tox.ini", "noxfile.py")
-    if read_pytest_settings(files) or any(re.search(r"\bpytest\b", files.text(name)) for name in runs):
-        return True
-    unittest = False
-    for name in _list_test_files(files):
-        if name.endswith("conftest.py"):
-            return True
-        text = files.text(name)
-        if re.search(r"(?m)^ *(import .*\bpytest\b|from pytest\b)", text):
-            return True
-        unittest = unittest or bool(re.search(r"(?m)^ *(import .*|from .*)\b(unittest|TestCase)\b", text))
-        if not unittest and re.search(r"(?m)^(async )?def test_|^class Test\w*(\(object\))?:", text):
-            return True
-    return False
-
-
-def list_plugins(files: ProjectFiles) -> tuple[str, ...]:
-    """The plugins that pytest's settings presuppose."""
-    found = read_pytest_settings(files)
-    settings = found.options if found else {}
-    options = settings.get("addopts", "")
-    plugins = [name for pattern, name in OPTIONS.items() if re.search(pattern, options)]
-    plugins += [name for setting, name in SETTINGS.items() if setting in settings]
-    plugins += re.findall(r"pytest-[\w-]+", settings.get("required_plugins", ""))
-    return tuple(dict.fromkeys(plugins))
-
-
-def _list_test_files(files: ProjectFiles) -> Iterator[str]:
-    """The test files of a project, those beside its manifest first."""
-    patterns = ("conftest.py", "test_*.py", "*_test.py", "tests.py")
-    below = (f"{place}/**/{pattern}" for place in FOLDERS for pattern in patterns)
-    yield from files.glob(*patterns, *below)[:MOST]

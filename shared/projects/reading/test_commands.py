@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-KEYWORDS = frozenset(
-    {"if", "then", "else", "elif", "do", "while", "!", "{", "}", "fi", "done", "set", "(", ")"}
-)
+KEYWORDS = frozenset("if then else elif do while ! { } fi done set ( )".split())
 PUNCTUATION = re.compile(r"[();<>|&]+")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
@@ -35,8 +33,16 @@ def split_script(script: str, variables: Mapping[str, str] | None = None) -> Ite
     """
     known = dict(variables or {})
     folder = ""
-    for number, line in _join_lines(script):
-        for words in split_line(line):
+    joined, first = "", 0
+    for number, line in enumerate([*script.splitlines(), ""]):
+        # A line that ends in a backslash goes on in the next.
+        first = first if joined else number
+        joined += line
+        if joined.endswith("\\"):
+            joined = f"{joined[:-1]} "
+            continue
+        whole, joined = joined, ""
+        for words in split_line(whole):
             env: dict[str, str] = {}
             words = [expand(word, known) for word in words]
             while words and (words[0] in KEYWORDS or ASSIGNMENT.fullmatch(words[0])):
@@ -49,7 +55,7 @@ def split_script(script: str, variables: Mapping[str, str] | None = None) -> Ite
             elif words[:1] == ["popd"]:
                 folder = folder.rpartition("/")[0]
             elif words:
-                yield ShellCommand(words=tuple(words), line=number, folder=folder, env=env)
+                yield ShellCommand(words=tuple(words), line=first, folder=folder, env=env)
 
 
 def expand(word: str, variables: Mapping[str, str]) -> str:
@@ -60,20 +66,6 @@ def expand(word: str, variables: Mapping[str, str]) -> str:
         return variables.get(name, match[2] if match[2] is not None else UNKNOWN)
 
     return VARIABLE.sub(value, word)
-
-
-def _join_lines(script: str) -> Iterator[tuple[int, str]]:
-    joined, first = "", 0
-    for number, line in enumerate(script.splitlines()):
-        first = first if joined else number
-        joined += line
-        if joined.endswith("\\"):
-            joined = f"{joined[:-1]} "
-            continue
-        yield first, joined
-        joined = ""
-    if joined:
-        yield first, joined
 
 
 def split_line(line: str) -> Iterator[list[str]]:
@@ -157,13 +149,8 @@ REPORTING = re.compile(
     r"--(cov|no-cov|coverage|junit-?xml|html|self-contained-html|codspeed|benchmark|report-log)\b.*|--verbosity=\d"
 )
 """Options that only report on a run: what they need may not be installed, and the counts are the same."""
-REPORTING_VALUES = frozenset(
-    {"--cov-report", "--cov-config", "--junitxml", "--junit-xml", "--html", "--basetemp"}
-)
-
-NO_RUN = frozenset(
-    {"--benchmark-only", "--version", "--help", "--collect-only", "--list-tests", "--fixtures"}
-)
+REPORTING_VALUES = frozenset("--cov-report --cov-config --junitxml --junit-xml --html --basetemp".split())
+NO_RUN = frozenset("--benchmark-only --version --help --collect-only --list-tests --fixtures".split())
 """Options with which a runner tests nothing."""
 JAVASCRIPT = frozenset(
     "jest vitest mocha ava tap tape uvu jasmine qunit lab zora brittle borp japa poku xv _mocha"
@@ -172,42 +159,14 @@ JAVASCRIPT = frozenset(
 BROWSERS = frozenset(
     "playwright cypress wdio testcafe karma nightwatch protractor web-test-runner wtr ng".split()
 )
-OTHERS = {
-    "rspec": "any",
-    "phpunit": "any",
-    "vendor/bin/phpunit": "any",
-    "pest": "any",
-    "vendor/bin/pest": "any",
-    "bats": "any",
-    "busted": "any",
-    "prove": "any",
-    "minitest": "any",
-    "stestr": "any",
-    "ward": "any",
-    "green": "any",
-    "nosetests": "any",
-    "trial": "any",
-    "testr": "any",
-}
+OTHERS = frozenset(
+    "rspec phpunit vendor/bin/phpunit pest vendor/bin/pest bats busted prove minitest stestr ward green"
+    " nosetests trial testr".split()
+)
 VERBS = {
-    "dotnet": "test",
-    "swift": "test",
-    "mix": "test",
-    "deno": "test",
-    "stack": "test",
-    "cabal": "test",
-    "dune": "test",
-    "zig": "test",
-    "bazel": "test",
+    **dict.fromkeys("dotnet swift mix deno stack cabal dune zig bazel gleam flutter dart".split(), "test"),
+    **dict.fromkeys(("composer", "rake", "sbt", "lein", "meson"), "test"),
     "crystal": "spec",
-    "gleam": "test",
-    "flutter": "test",
-    "dart": "test",
-    "composer": "test",
-    "rake": "test",
-    "sbt": "test",
-    "lein": "test",
-    "meson": "test",
 }
 """Programs that run tests with a word of their own."""
 SCRIPT = re.compile(
@@ -220,7 +179,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
 
     Runners are pytest, unittest, django, node, cargo, go, ctest, java, and ``any`` for others. ``browser``
     says that it drives one. ``indirect`` is what has to be looked up first: tox, nox, make, npm
-    and the like.
+    and the like. ``starts`` are the words of the runner that a script ends in, None for what is no script.
     """
 
     runner: str
@@ -228,6 +187,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[str] = frozenset()
     browser: bool = False
     indirect: str = ""
+    starts: tuple[str, ...] | None = None
 
 
 def recognise(words: Iterable[str]) -> Recognised | None:
@@ -248,7 +208,8 @@ def recognise(words: Iterable[str]) -> Recognised | None:
                     names=_positional(rest),
                 )
             if module in ("unittest", "xmlrunner", "unittest_parallel", "unittest-parallel"):
-                return _unittest(found[1:at], rest)
+                words = ("python", *found[1:at], "-m", "unittest", *rest)
+                return Recognised(runner="unittest", words=words, names=_positional(rest) - {"discover"})
             if module in ("tox", "nox"):
                 return recognise([module, *rest])
             if module in ("green", "nose", "nose2", "trial", "ward", "stestr"):
@@ -314,11 +275,8 @@ def _positional(words: Iterable[str]) -> frozenset[str]:
         if word == "--":
             break
         if before in VALUED:
-            found |= (
-                {f"{before} {word}"}
-                if before in ("-k", "-m", "-p", "--package", "--filter", "-R", "-L")
-                else set()
-            )
+            if before in ("-k", "-m", "-p", "--package", "--filter", "-R", "-L"):
+                found.add(f"{before} {word}")
         elif not word.startswith("-"):
             found.add(word.rstrip("/"))
         before = word
@@ -334,14 +292,6 @@ def without_reports(words: list[str]) -> list[str]:
             kept.append(word)
         before = word
     return kept
-
-
-def _unittest(before: list[str], rest: list[str]) -> Recognised:
-    return Recognised(
-        runner="unittest",
-        words=("python", *before, "-m", "unittest", *rest),
-        names=_positional(rest) - {"discover"},
-    )
 
 
 def _recognise_direct(head: str, words: list[str]) -> Recognised | None:
@@ -440,7 +390,7 @@ def _recognise_javascript(head: str, words: list[str]) -> Recognised | None:
 
 def _recognise_others(head: str, words: list[str]) -> Recognised | None:
     if head in OTHERS:
-        return Recognised(runner=OTHERS[head], words=tuple(words), names=frozenset(words))
+        return Recognised(runner="any", words=tuple(words), names=frozenset(words))
     if head == "bundle" and words[1:2] == ["exec"]:
         return recognise(words[2:])
     verb = VERBS.get(head)

@@ -1,4 +1,4 @@
-"""Test environments of tox and nox: what they install for the tests, and the commands that they run."""
+"""How tests of Python are set up: the environments of tox and nox, and the settings of pytest."""
 
 import ast
 import itertools
@@ -11,13 +11,14 @@ import msgspec
 
 from shared.projects.reading.project_files import (
     ProjectFiles,
-    as_table,
     find_line,
     get_table,
+    list_ci_files,
     list_texts,
     parse_ini,
 )
 from shared.projects.reading.test_commands import UNKNOWN, Found, recognise, recognise_lines
+from shared.source import as_mapping
 
 NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
 """Sections of tox.ini that describe the tests; the first that installs something counts."""
@@ -186,7 +187,7 @@ def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
     listed = list_texts(tox.native.get("env_list"))
     found = []
     for name in names or listed or [""]:
-        own = {**base, **as_table(environments.get(name))}
+        own = {**base, **as_mapping(environments.get(name))}
         for command in own.get("commands") or []:
             words = [
                 word if isinstance(word, str) else UNKNOWN for word in command if not isinstance(word, dict)
@@ -197,11 +198,8 @@ def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
             if recognised := recognise([_fill_tox(word) for word in words]):
                 line = find_line(text, r"commands *=") if name not in environments else 0
                 line = line or find_line(text, rf'^\[.*env\."?{re.escape(name)}"?\]') or 1
-                found.append(
-                    Found(
-                        command=recognised, source=f"{tox.file}:{line}", folder=str(own.get("change_dir", ""))
-                    )
-                )
+                place = str(own.get("change_dir", ""))
+                found.append(Found(command=recognised, source=f"{tox.file}:{line}", folder=place))
     return found
 
 
@@ -287,24 +285,116 @@ def _select_lines(commands: str, name: str) -> Iterator[str]:
 
 def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:
     """The test commands that a call of nox comes to, as far as noxfile.py has them written out."""
-    wanted = {
-        value
-        for option, value in itertools.pairwise(words)
-        if option in ("-s", "-e", "--session", "--sessions")
-    }
+    options = ("-s", "-e", "--session", "--sessions")
+    wanted = {value for option, value in itertools.pairwise(words) if option in options}
     wanted = {re.sub(r"(-[\d.]+)?(\(.*\))?$", "", name) for name in wanted if UNKNOWN not in name}
     found: list[Found] = []
     for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
         decorated = any("session" in ast.unparse(each) for each in function.decorator_list)
-        if decorated and (not wanted or function.name in wanted or function.name.replace("_", "-") in wanted):
-            found += _read_session(function)
+        is_wanted = not wanted or {function.name, function.name.replace("_", "-")} & wanted
+        calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+        for call in calls if decorated and is_wanted else ():
+            if ast.unparse(call.func).endswith((".run", ".run_always")):
+                arguments = [each.value for each in call.args if isinstance(each, ast.Constant)]
+                recognised = recognise([each for each in arguments if isinstance(each, str)])
+                if recognised:
+                    found.append(Found(command=recognised, source=f"noxfile.py:{call.lineno}"))
     return found
 
 
-def _read_session(function: ast.FunctionDef) -> Iterator[Found]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".run", ".run_always")):
-            arguments = [each.value for each in node.args if isinstance(each, ast.Constant)]
-            words = [str(each) for each in arguments if isinstance(each, str)]
-            if words and (recognised := recognise(words)):
-                yield Found(command=recognised, source=f"noxfile.py:{node.lineno}")
+PLACES = {
+    "pytest.toml": ("pytest",),
+    "pytest.ini": ("pytest",),
+    ".pytest.ini": ("pytest",),
+    "pyproject.toml": ("tool", "pytest"),
+    "tox.ini": ("pytest",),
+    "setup.cfg": ("tool:pytest",),
+}
+"""Where pytest looks for its settings, in its order: the file, and the table or section in it."""
+FOLDERS = ("tests", "test", "testing", "src")
+OPTIONS = {
+    r"--(no-)?cov\b": "pytest-cov",
+    r"(^|\s)-n[ =]?(\d|auto|logical)|--dist\b|--numprocesses": "pytest-xdist",
+    r"--asyncio-": "pytest-asyncio",
+    r"--timeout\b": "pytest-timeout",
+    r"--ds\b|--reuse-db|--nomigrations|--no-migrations": "pytest-django",
+    r"--benchmark-": "pytest-benchmark",
+    r"--reruns\b": "pytest-rerunfailures",
+    r"--mypy-(ini|same|ext|only|test|pyproject)": "pytest-mypy-plugins",
+    r"--mypy(?!-(ini|same|ext|only|test|pyproject))\b": "pytest-mypy",
+    r"--randomly-|-p randomly": "pytest-randomly",
+    r"--random-order": "pytest-random-order",
+    r"--(self-contained-)?html\b": "pytest-html",
+    r"--snapshot\b": "syrupy",
+}
+"""Options of pytest that a plugin brings: a run without the plugin ends with a usage error."""
+SETTINGS = {
+    "asyncio_mode": "pytest-asyncio",
+    "asyncio_default_fixture_loop_scope": "pytest-asyncio",
+    "timeout": "pytest-timeout",
+    "DJANGO_SETTINGS_MODULE": "pytest-django",
+}
+MOST = 400  # The most test files that are looked at
+
+
+class PytestSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of pytest as text; ``place`` is ``file:line``."""
+
+    place: str
+    options: dict[str, str] = {}
+
+
+def read_pytest_settings(files: ProjectFiles) -> PytestSettings | None:
+    """The settings that pytest finds in the folder; None if there are none."""
+    for name, keys in PLACES.items():
+        header = rf"^\[{re.escape('.'.join(keys))}(\.ini_options)?\]"
+        if line := files.find_line(name, header):
+            table = files.table(name, *keys)
+            inner = table.get("ini_options")
+            table = inner if isinstance(inner, dict) else table
+            options = {
+                key: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+                for key, value in table.items()
+            }
+            return PytestSettings(place=f"{name}:{line}", options=options)
+    return None
+
+
+def needs_pytest(files: ProjectFiles) -> bool:
+    """Whether the tests are written for pytest: settings, a conftest.py or imports say so."""
+    runs = (*list_ci_files(files), "tox.ini", "noxfile.py")
+    if read_pytest_settings(files) or any(re.search(r"\bpytest\b", files.text(name)) for name in runs):
+        return True
+    unittest = False
+    for name in list_test_files(files):
+        if name.endswith("conftest.py"):
+            return True
+        text = files.text(name)
+        if re.search(r"(?m)^ *(import .*\bpytest\b|from pytest\b)", text):
+            return True
+        unittest = unittest or bool(re.search(r"(?m)^ *(import .*|from .*)\b(unittest|TestCase)\b", text))
+        if not unittest and re.search(r"(?m)^(async )?def test_|^class Test\w*(\(object\))?:", text):
+            return True
+    return False
+
+
+def find_plugins(options: str) -> list[str]:
+    """The plugins that bring some of the ``options`` of pytest."""
+    return [name for pattern, name in OPTIONS.items() if re.search(pattern, options)]
+
+
+def list_plugins(files: ProjectFiles) -> tuple[str, ...]:
+    """The plugins that pytest's settings presuppose."""
+    found = read_pytest_settings(files)
+    settings = found.options if found else {}
+    plugins = find_plugins(settings.get("addopts", ""))
+    plugins += [name for setting, name in SETTINGS.items() if setting in settings]
+    plugins += re.findall(r"pytest-[\w-]+", settings.get("required_plugins", ""))
+    return tuple(dict.fromkeys(plugins))
+
+
+def list_test_files(files: ProjectFiles) -> list[str]:
+    """The test files of a Python project, those beside its manifest first."""
+    patterns = ("conftest.py", "test*.py", "*_test.py")
+    below = (f"{place}/**/{pattern}" for place in FOLDERS for pattern in patterns)
+    return files.glob(*patterns, *below)[:MOST]

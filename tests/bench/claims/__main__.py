@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from services.memory.linking import chances, evidence
+from services.memory.linking import evidence, supersession
 from services.memory.linking.statements import read_text
 from tests.bench.claims.samples import Sample, measure, read_pairs
 
 
 def judge(sample: Sample) -> str:
     """What is said of a pair: sure, asked or nothing."""
-    (chance,) = chances.estimate([chances.Pair(sample.newer, sample.older, sample.cosine)])
-    return "sure" if chance >= chances.SURE else "asked" if chance >= chances.ASKED else ""
+    (chance,) = supersession.estimate([supersession.Pair(sample.newer, sample.older, sample.cosine)])
+    return "sure" if chance >= supersession.SURE else "asked" if chance >= supersession.ASKED else ""
 
 
 def report() -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _share(found: Sequence[str], answer: str) -> float:
 def gather(sample: Sample) -> evidence.Evidence | None:
     """The evidence of a sample; None if its texts are not compared."""
     new, old = read_text(sample.newer), read_text(sample.older)
-    if not chances.may_compare(new, old):
+    if not supersession.may_compare(new, old):
         return None
     others = [read_text(text).keys for text in sample.beside if text not in (sample.newer, sample.older)]
     return evidence.gather(new, old, sample.cosine, others)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from services.memory.embedding import open_embedder
-from services.memory.linking.rules import COMPARED, KINDS
+from services.memory.linking.rules import KINDS
+from services.memory.linking.supersession import COMPARED
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node
 from shared.settings import load

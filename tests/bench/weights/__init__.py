@@ -13,7 +13,7 @@ import msgspec
 from services.conductor.playbook import FOLDER as PLAYBOOKS
 from services.conductor.playbook import load_counterexamples, load_playbooks
 from services.memory.linking.evidence import NAMES
-from services.nexus.routing.features import read_features
+from services.nexus.routing.following import read_features
 from services.nexus.tools.tool import load_tools
 from tests.bench.answers.samples import TEAMS, TOLD
 from tests.bench.claims import samples as claims

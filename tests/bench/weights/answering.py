@@ -21,7 +21,7 @@ from services.nexus.answers.weighing import (
     weigh,
     weigh_terms,
 )
-from shared.text.questions import find_phrases
+from shared.text.prose import find_phrases
 from tests.bench.answers.samples import TEAMS, TOLD, Sample, read_store
 from tests.bench.weights.graphs import share, write_boosted
 

@@ -22,8 +22,7 @@ from sklearn.neural_network import MLPClassifier
 
 from services.memory.classifier import Classifier, Description
 from services.memory.local_model import MODEL_NAME, LocalEmbedder
-from services.nexus.routing.features import normalise, read_features
-from services.nexus.routing.following import ROLES, Before, read_following
+from services.nexus.routing.following import ROLES, Before, normalise, read_features, read_following
 from services.nexus.routing.unmistakable import decide_by_rule
 from services.nexus.tools.tool import Tool, load_tools
 from tests.bench.desk.messages import Line, Talk, read_talks

@@ -3,7 +3,6 @@
 import asyncio
 import glob
 import re
-import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from services.cli.commands.memory.nodes import ids_argument
-from services.cli.commands.memory.session import find_ids
+from services.cli.commands.memory.session import ids_argument
 from services.cli.commands.options import json_option
 from services.cli.connection import connect, run_connected
-from services.cli.output.console import open_console, print_result
+from services.cli.output.console import open_progress, print_result
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import MemoryForgotten, MemoryWritten, Node
@@ -100,7 +98,7 @@ def forget(ids: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool) -> Non
 
 
 async def _plan(bus: Bus, ids: Sequence[str]) -> Planned:
-    plan = await plan_forgetting(bus, await find_ids(Memory(bus), ids))
+    plan = await plan_forgetting(bus, await Memory(bus).find_ids(ids))
     return with_files(plan)
 
 
@@ -121,10 +119,7 @@ def describe_plan(plan: Planned) -> Iterator[str]:
         yield from (f"- {kind}: {number:,}" for kind, number in sorted(plan.messages.items()))
     yield from (f"Quoted in the file {clean(path)}" for path in plan.files)
     yield from (f"Not counted, and erased once it can be read: {clean(each)}" for each in plan.away)
-    if plan.short:
-        yield f"Too short to be looked for elsewhere: {_quoted(plan.short)}"
-    if plan.common:
-        yield f"In many other memories too, and left: {_quoted(plan.common[:SHOWN])}"
+    yield from _describe_left(plan.short, plan.common)
 
 
 def _describe_sharing(plan: ForgettingPlan) -> str:
@@ -133,8 +128,14 @@ def _describe_sharing(plan: ForgettingPlan) -> str:
     return f"{others} with the same text lose it too: {shown}"
 
 
-def _quoted(texts: Iterable[str]) -> str:
-    return ", ".join(f"'{clean(text)}'" for text in texts)
+def _describe_left(short: Sequence[str], common: Sequence[str]) -> Iterator[str]:
+    for what, texts in (
+        ("Too short to be looked for elsewhere", short),
+        ("In many other memories too, and left", common[:SHOWN]),
+    ):
+        if texts:
+            quoted = ", ".join(f"'{clean(text)}'" for text in texts)
+            yield f"{what}: {quoted}"
 
 
 def describe_forgotten(done: Forgotten) -> Iterator[str]:
@@ -151,19 +152,14 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
         yield from (f"- {clean(place)}" for place in done.remain)
     else:
         yield "The texts stand in no message of the office, and in no file of its folder."
-    if done.short:
-        yield f"Too short to be looked for elsewhere: {_quoted(done.short)}"
-    if done.common:
-        yield f"In many other memories too, and left: {_quoted(done.common[:SHOWN])}"
+    yield from _describe_left(done.short, done.common)
     yield "Not erased: what models were sent, what left the office (mail, patches), git, and backups."
 
 
 async def erase(bus: Bus, plan: Planned) -> Forgotten:
     """Erase memories for good, and look where their texts remain."""
-    from rich.progress import Progress
-
     nodes, config = plan.nodes, settings.load()
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    with open_progress() as bar:
         order = await order_forgetting(bus, plan)
         async with _eraser() as eraser:
             record = await _wait_for_memory(bus, order, bar, eraser)

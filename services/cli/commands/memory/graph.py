@@ -1,19 +1,21 @@
 """``mailroom memory graph``, ``link`` and ``unlink``: the relations of nodes."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.text import Text
 
 from services.cli.commands.completion import KindName
-from services.cli.commands.memory.session import at_option, call_memory, changed_since_option, write_memory
+from services.cli.commands.memory.session import ask, at_option, changed_since_option, write
 from services.cli.commands.options import SHARE, NumberType, build, combine, json_option
 from services.cli.output.console import open_console, print_json, print_line, print_result
-from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
+from shared.contracts import Edge, EdgeKey, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
 from shared.text.display import clean, count
+from shared.views.memory_change import MemoryChange
 
+C = TypeVar("C", TraverseQuery, PathsQuery)
 Prefix = tuple[str, str]  # The prefix of the first line of a branch, and that of its other lines
 
 
@@ -29,8 +31,17 @@ def format_walk(walk: Traversal, changed_since: int = 0) -> Iterator[Text]:
     children: dict[str, list[Visit]] = {}
     for visit in shown:
         children.setdefault(visit.parent if visit.parent in ids else "", []).append(visit)
-    for top in children.get("", ()):
-        yield from _format_branch(top, children, edges, ("", ""))
+    # without recursion, since a walk may be deep
+    waiting: list[tuple[Visit, Prefix]] = [(top, ("", "")) for top in reversed(children.get("", ()))]
+    while waiting:
+        visit, (first, further) = waiting.pop()
+        below = children.get(visit.node.id, ())
+        yield _format_visit(first, visit, edges)
+        yield Text(f"{further}{'│ ' if below else '  '}{visit.node.id}", style="dim")
+        for place, child in enumerate(reversed(below)):
+            last = place == 0
+            branch = (f"{further}{'└─' if last else '├─'} ", f"{further}{'   ' if last else '│  '}")
+            waiting.append((child, branch))
 
 
 def _changed_visits(walk: Traversal, changed_since: int) -> Sequence[Visit]:
@@ -53,22 +64,6 @@ def _changed_visits(walk: Traversal, changed_since: int) -> Sequence[Visit]:
     return [visit for visit in walk.visits if visit.node.id in kept]
 
 
-def _format_branch(
-    top: Visit, children: dict[str, list[Visit]], edges: dict[frozenset[str], Edge], prefix: Prefix
-) -> Iterator[Text]:
-    """The lines of a node and of all below it, without recursion, since a walk may be deep."""
-    waiting = [(top, prefix)]
-    while waiting:
-        visit, (first, further) = waiting.pop()
-        below = children.get(visit.node.id, ())
-        yield _format_visit(first, visit, edges)
-        yield Text(f"{further}{'│ ' if below else '  '}{visit.node.id}", style="dim")
-        for place, child in enumerate(reversed(below)):
-            last = place == 0
-            branch = (f"{further}{'└─' if last else '├─'} ", f"{further}{'   ' if last else '│  '}")
-            waiting.append((child, branch))
-
-
 def _format_visit(first: str, visit: Visit, edges: dict[frozenset[str], Edge]) -> Text:
     line = Text(first)
     edge = edges.get(frozenset((visit.parent, visit.node.id, visit.relation)))
@@ -84,17 +79,15 @@ def _format_visit(first: str, visit: Visit, edges: dict[frozenset[str], Edge]) -
 def format_path(path: Path) -> Iterator[Text]:
     """A path: its weight, then each node after the edge that leads to it."""
     yield Text(f"weight {path.weight:.3f}, {count(len(path.edges), 'step')}", style="bold")
-    for place, node in enumerate(path.nodes):
-        edge = path.edges[place - 1] if place else None
-        yield from _format_step(node, edge, path.nodes[place - 1].id if place else "")
-
-
-def _format_step(node: Node, edge: Edge | None, before: str) -> Iterator[Text]:
-    lead = Text("  ")
-    if edge is not None:
-        lead.append(f"{'→' if edge.from_id == before else '←'} {edge.relation} {edge.weight:.2f} ", "cyan")
-    yield lead.append(f"{node.kind} ", "dim").append(clean(node.title))
-    yield Text(f"    {node.id}", style="dim")
+    before = ""
+    for node, edge in zip(path.nodes, (None, *path.edges), strict=True):
+        lead = Text("  ")
+        if edge is not None:
+            arrow = "→" if edge.from_id == before else "←"
+            lead.append(f"{arrow} {edge.relation} {edge.weight:.2f} ", "cyan")
+        yield lead.append(f"{node.kind} ", "dim").append(clean(node.title))
+        yield Text(f"    {node.id}", style="dim")
+        before = node.id
 
 
 relation_type = click.Choice([str(relation) for relation in Relation])
@@ -116,7 +109,7 @@ def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) 
     If it exists, its weight is set.
     """
     edge = build(Edge, from_id=from_id, to_id=to_id, relation=Relation(relation), weight=weight)
-    written = write_memory(lambda memory: memory.link(edge), as_json=as_json)
+    written = write(MemoryChange(edges=(edge,)), as_json=as_json)
     text = f"{from_id} {relation} {to_id}, weight {weight:g} (graph version {written.version})"
     print_result(written, text, as_json)
 
@@ -127,7 +120,7 @@ def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) 
 def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
     """Remove the edge from the node FROM to the node TO."""
     key = build(EdgeKey, from_id=from_id, to_id=to_id, relation=Relation(relation))
-    written = call_memory(lambda memory: memory.unlink(key))
+    written = write(MemoryChange(unlink=(key,)))
     text = f"{from_id} {relation} {to_id} removed (graph version {written.version})"
     print_result(written, text, as_json)
 
@@ -167,57 +160,41 @@ def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
 @changed_since_option("Only what changed after this graph version, and the paths to it.")
 @at_option
 @json_option
-def graph(node_id: str, to: str, as_json: bool, **options: Any) -> None:
+def graph(
+    node_id: str, to: str, depth: int | None, changed_since: int, as_json: bool, **options: Any
+) -> None:
     """Show the neighbourhood of the node ID.
 
     Prints a tree of the nodes around it, or with --to the best paths to one of them.
     """
     if to:
-        _print_paths(_paths_query(node_id, to, **options), as_json)
-    else:
-        _print_walk(_walk_query(node_id, **options), options["changed_since"], as_json)
-
-
-def _walk_query(node_id: str, *, depth: int | None, **options: Any) -> TraverseQuery:
-    return build(
-        TraverseQuery,
-        start=(node_id,),
-        depth=2 if depth is None else depth,
-        **{name: value for name, value in options.items() if name in TraverseQuery.__struct_fields__},
-    )
-
-
-def _paths_query(
-    node_id: str, to: str, *, depth: int | None, relations: tuple[str, ...], **options: Any
-) -> PathsQuery:
-    return build(
-        PathsQuery,
-        from_id=node_id,
-        to_id=to,
-        depth=10 if depth is None else max(1, depth),
-        relations=tuple(map(Relation, relations)),
-        **{name: value for name, value in options.items() if name in PathsQuery.__struct_fields__},
-    )
-
-
-def _print_walk(query: TraverseQuery, changed_since: int, as_json: bool) -> None:
-    walk = call_memory(lambda memory: memory.traverse(query))
+        most = 10 if depth is None else max(1, depth)
+        _print_paths(_build_query(PathsQuery, options, from_id=node_id, to_id=to, depth=most), as_json)
+        return
+    query = _build_query(TraverseQuery, options, start=(node_id,), depth=2 if depth is None else depth)
+    walk = ask("traverse", query, Traversal)
     if as_json:
         print_json(walk)
         return
     console = open_console()
-    lines = 0
-    for line in format_walk(walk, changed_since):
+    lines = list(format_walk(walk, changed_since))
+    for line in lines:
         print_line(line, console)
-        lines += 1
     if not lines:
         click.echo("Nothing has changed since." if changed_since else "There is nothing to show.")
     if walk.truncated:
         click.echo(f"\nIncomplete: {walk.truncated}.", err=True)
 
 
+def _build_query(kind: type[C], options: dict[str, Any], **more: Any) -> C:
+    """A query of those options that it has."""
+    relations = tuple(map(Relation, options["relations"]))
+    known = {name: value for name, value in options.items() if name in kind.__struct_fields__}
+    return build(kind, **known | more | {"relations": relations})
+
+
 def _print_paths(query: PathsQuery, as_json: bool) -> None:
-    found = call_memory(lambda memory: memory.paths(query))
+    found = ask("paths", query, list[Path])
     if as_json:
         print_json(found)
         return

@@ -1,20 +1,21 @@
 """``mailroom memory stats``, ``health``, ``linker``, ``reindex`` and ``rebuild``."""
 
-import asyncio
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from services.cli.commands.memory.session import call_memory
+from services.cli.commands.memory.session import ask
 from services.cli.commands.options import NumberType, json_option
-from services.cli.output.console import open_console, print_result
-from shared.memory import Memory
+from services.cli.output.console import open_progress, print_result
 from shared.text.display import clean
 from shared.text.times import format_span
 
 NAME_WIDTH = 22  # Columns of a name, so that values align
+POLL_INTERVAL = 0.3  # Seconds between checks of a rebuild's progress
+CATCHING_UP = "catching up"  # The status of memory during a rebuild
 
 
 def format_report(report: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
@@ -28,7 +29,7 @@ def format_report(report: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
             if value:
                 yield label
                 yield from format_report(value, indent + 2)
-        elif _is_list_of_maps(value):
+        elif isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             yield label
             for entry in value:
                 yield from _format_entry(entry, indent + 2)
@@ -73,19 +74,11 @@ def _format_progress(value: Mapping[str, Any]) -> str:
     return f"{done:,} of {total:,}{share}"
 
 
-def _is_list_of_maps(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
-
-
-POLL_INTERVAL = 0.3  # Seconds between checks of a rebuild's progress
-CATCHING_UP = "catching up"  # The status of memory during a rebuild
-
-
 @click.command()
 @json_option
 def stats(as_json: bool) -> None:
     """Show the sizes of memory and its counters."""
-    _print(call_memory(lambda memory: memory.stats()), as_json)
+    _print(ask("stats", None, dict[str, Any]), as_json)
 
 
 @click.command()
@@ -95,7 +88,7 @@ def health(as_json: bool) -> None:
 
     Exits with 1 if it cannot.
     """
-    report = call_memory(lambda memory: memory.health())
+    report = ask("health", None, dict[str, Any])
     _print(report, as_json)
     if report.get("status") not in ("ok", CATCHING_UP):
         sys.exit(1)
@@ -114,10 +107,7 @@ def linker(action: str, edges: bool, limit: int, as_json: bool) -> None:
 
     With --edges, each edge has its rule, the cosine it was found by, its weight, and when it was made.
     """
-    shown = limit if edges else 0
-    asks = {"trigger": Memory.linker_trigger, "consolidate": Memory.consolidate}
-    ask = asks.get(action, Memory.linker_status)
-    report = call_memory(lambda memory: ask(memory, shown))
+    report = ask("linker", {"action": action, "edges": limit if edges else 0}, dict[str, Any])
     rest = {name: value for name, value in report.items() if name != "made"}
     lines = [*format_report(rest), *(line for edge in report.get("made", ()) for line in _format_edge(edge))]
     print_result(report, "\n".join(lines), as_json)
@@ -138,7 +128,7 @@ def _format_edge(edge: Mapping[str, Any]) -> Iterator[str]:
 @json_option
 def reindex(as_json: bool) -> None:
     """Rebuild the search indices from the store."""
-    _print(call_memory(lambda memory: memory.reindex()), as_json)
+    _print(ask("reindex", None, dict[str, Any]), as_json)
 
 
 @click.command()
@@ -152,27 +142,16 @@ def rebuild(yes: bool, force: bool, as_json: bool) -> None:
     """
     if not yes:
         click.confirm("Rebuild the whole memory from its log?", abort=True, err=True)
-    report = call_memory(lambda memory: _rebuild(memory, force))
+    ask("rebuild", {"force": force}, dict[str, Any])
+    with open_progress() as bar:
+        task = bar.add_task("Rebuilding memory", total=None)
+        while (progress := (report := ask("health", None, dict[str, Any])).get("rebuilding")) is not None:
+            bar.update(task, completed=progress["done"], total=progress["total"])
+            time.sleep(POLL_INTERVAL)
     if failed := report.get("rebuild_failed"):
         click.echo(f"Error: Memory was not rebuilt: {clean(str(failed))}", err=True)
         sys.exit(1)
     print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
-
-
-async def _rebuild(memory: Memory, force: bool) -> dict[str, Any]:
-    """Rebuild, with a progress bar on a terminal; returns the health afterwards."""
-    from rich.progress import Progress
-
-    await memory.rebuild(force=force)
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task("Rebuilding memory", total=None)
-        while True:
-            report = await memory.health()
-            progress = report.get("rebuilding")
-            if progress is None:
-                return report
-            bar.update(task, completed=progress["done"], total=progress["total"])
-            await asyncio.sleep(POLL_INTERVAL)
 
 
 def _print(report: dict[str, Any], as_json: bool) -> None:

@@ -1,8 +1,8 @@
-"""``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
+"""``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, ``end`` and ``restore``."""
 
-import asyncio
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,16 +10,21 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.commands.completion import AgentName, KindName
+from services.cli.commands.completion import KindName
 from services.cli.commands.memory.session import (
+    FIND,
+    NOT_FOUND,
+    ask,
     at_option,
-    call_memory,
     changed_since_option,
     filter_options,
     find_ids,
     format_kind_hint,
+    ids_argument,
+    read_pages,
     suggest_kind,
-    write_memory,
+    time_option,
+    write,
 )
 from services.cli.commands.options import (
     SHARE,
@@ -31,40 +36,36 @@ from services.cli.commands.options import (
     parse_context,
     read_stdin,
 )
-from services.cli.connection import run_connected
-from services.cli.installed_agents import load_agents, load_specialists
 from services.cli.output.console import (
     colour,
     open_console,
+    open_progress,
     print_block,
     print_json,
     print_line,
     print_result,
     print_wrapped,
 )
-from shared import settings, subjects
-from shared.bus import Bus
+from shared import subjects
 from shared.contracts import (
     KINDS,
-    Briefing,
-    BriefQuery,
+    EdgePage,
     EdgesQuery,
+    GetQuery,
     Hit,
     ListQuery,
-    MemoryWritten,
+    MemoryQuery,
     Node,
+    NodePage,
     Relation,
     Source,
 )
+from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, MailroomError
-from shared.memory import Memory
-from shared.memory.ownership import author_of
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_date
-
-ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
-"""Memories by their ids, or by how these begin."""
+from shared.views.memory_change import MemoryChange, author_of
 
 
 @click.command(
@@ -110,13 +111,10 @@ def add(
     if node_id:
         fields["id"] = node_id
     node = build(Node, title=title.strip(), body=text, source=source, **fields)
-
-    async def add_node(memory: Memory) -> MemoryWritten:
-        written = await memory.add(node, insist=insist)
-        # Memory remembers for long that a write was applied, but not its ids.
-        return msgspec.structs.replace(written, ids=written.ids or (node.id,))
-
-    written = write_memory(add_node, as_json=as_json, insist="the same command with --insist")
+    change = MemoryChange(nodes=(node,), insist=insist)
+    written = write(change, as_json=as_json, insist="the same command with --insist")
+    # Memory remembers for long that a write was applied, but not its ids.
+    written = msgspec.structs.replace(written, ids=written.ids or (node.id,))
     text = f"Remembered as {', '.join(written.ids)} (graph version {written.version})"
     print_result(written, text, as_json)
 
@@ -149,10 +147,14 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
     What was superseded or has ended is left out, unless --history or --at is given or TEXT asks for the past
     ('what was', 'before', 'used to').
     """
-    hits, later = call_memory(lambda memory: _search(memory, text, options))
+    query = build(MemoryQuery, text=text, **options)
+    with _progress_shown(query.deep):
+        hits = ask("search", query, list[Hit])
     if as_json:
         print_json(hits)
         return
+    ends = {node_id for hit in hits for node_id in (hit.superseded_by, hit.questioned_by)} - {""}
+    later = {node.id: node for node in _get_nodes(sorted(ends))}
     console = open_console()
     for hit in hits:
         _print_hit(hit, console, why, later)
@@ -166,29 +168,40 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
         )
 
 
-async def _search(memory: Memory, text: str, options: dict[str, Any]) -> tuple[list[Hit], dict[str, Node]]:
-    """The hits, and by id what superseded them or may have."""
-    searching = asyncio.ensure_future(memory.search(text, **options))
-    if options["deep"]:
-        await _show_progress(memory, searching)
-    hits = await searching
-    later = {node_id for hit in hits for node_id in (hit.superseded_by, hit.questioned_by)} - {""}
-    return hits, {node.id: node for node in await memory.get(*sorted(later))} if later else {}
+@contextmanager
+def _progress_shown(deep: bool) -> Iterator[None]:
+    """While a deep search runs, say on stderr that it compares texts for the first time, if it does."""
+    if not deep:
+        yield
+        return
+    import threading
 
+    done, bar = threading.Event(), open_progress()
 
-async def _show_progress(memory: Memory, searching: "asyncio.Future[list[Hit]]") -> None:
-    """Until a deep search is done, say on stderr that it compares texts for the first time, if it does."""
-    from rich.progress import Progress
-
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+    def show() -> None:
         task = None
-        while not (await asyncio.wait([searching], timeout=ASK_EVERY))[0]:
-            comparing = (await memory.health())["comparing"]
+        while not done.wait(ASK_EVERY):
+            try:
+                comparing = ask("health", None, dict[str, Any])["comparing"]
+            except MailroomError:
+                continue  # the search itself says what is wrong
             if task is None and comparing["of"]:
                 task = bar.add_task("Comparing texts")
                 click.echo(FIRST_TIME.format(comparing["of"]), err=True)
             if task is not None:
                 bar.update(task, completed=comparing["read"], total=comparing["of"])
+
+    with bar:
+        threading.Thread(target=show, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+
+def _get_nodes(ids: Sequence[str], at: int = 0) -> list[Node]:
+    """The nodes of these ids that there are, retired ones too."""
+    return ask("get", build(GetQuery, ids=tuple(ids), at=at), list[Node]) if ids else []
 
 
 def _print_hit(hit: Hit, console: Console, why: bool, later: Mapping[str, Node]) -> None:
@@ -225,29 +238,18 @@ def _print_two_lines(node: Node, console: Console, *, lead: str = "", mark: str 
 @json_option
 def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
     """Show the memories with these IDs in full."""
-    nodes, later = call_memory(lambda memory: _get(memory, ids, at))
+    nodes = _get_nodes(find_ids(ids), at)
     if as_json:
         print_json(nodes)
     else:
         console = open_console()
         for node in nodes:
-            _print_node(node, console, later[node.id])
+            query = EdgesQuery(node=node.id, direction="in", relations=(Relation.SUPERSEDES,), at=at)
+            edges = ask("edges", query, EdgePage).edges
+            _print_node(node, console, _get_nodes([edge.from_id for edge in edges], at))
     missing = sorted(name for name in set(ids) if not any(node.id.startswith(name) for node in nodes))
     if missing:
-        raise MailroomError(
-            f"There is no memory {', '.join(map(repr, missing))}", "'mailroom memory search' finds ids"
-        )
-
-
-async def _get(memory: Memory, ids: Sequence[str], at: int) -> tuple[list[Node], dict[str, list[Node]]]:
-    """The nodes, and by id of each what superseded it."""
-    nodes = await memory.get(*await find_ids(memory, ids), at=at)
-    later: dict[str, list[Node]] = {}
-    for node in nodes:
-        query = EdgesQuery(node=node.id, direction="in", relations=(Relation.SUPERSEDES,), at=at)
-        edges = (await memory.edges(query)).edges
-        later[node.id] = await memory.get(*(edge.from_id for edge in edges), at=at) if edges else []
-    return nodes, later
+        raise MailroomError(f"There is no memory {', '.join(map(repr, missing))}", FIND)
 
 
 def _print_node(node: Node, console: Console, later: Sequence[Node]) -> None:
@@ -285,7 +287,7 @@ def list_nodes(as_json: bool, **options: Any) -> None:
     --since and --until tell what is new.
     """
     query = build(ListQuery, **options)
-    page = call_memory(lambda memory: memory.nodes(query))
+    page = ask("list", query, NodePage)
     if as_json:
         print_json(page)
         return
@@ -313,19 +315,16 @@ def retire(ids: tuple[str, ...], file: str, as_json: bool) -> None:
     """
     if bool(ids) == bool(file):
         raise click.UsageError("Name the ids of memories, or a file with --file.")
-
-    async def retire_all(memory: Memory) -> tuple[list[str], MemoryWritten]:
-        found = await (_find_of_file(memory, file) if file else find_ids(memory, ids))
-        return found, await memory.retire(*found)
-
-    found, written = call_memory(retire_all)
+    found = _find_of_file(file) if file else find_ids(ids)
+    written = write(MemoryChange(retire=tuple(found)))
     what = count(len(found), "memory", "memories") if file else ", ".join(found)
     print_result(written, f"Retired {what} (graph version {written.version})", as_json)
 
 
-async def _find_of_file(memory: Memory, file: str) -> list[str]:
+def _find_of_file(file: str) -> list[str]:
     """The ids of what was taken in from a file and stands in no other; raises ActionError for none."""
-    nodes = [node async for node in memory.iterate_nodes(ListQuery(session=file, limit=MAX_PAGE))]
+    query = build(ListQuery, session=file, limit=MAX_PAGE)
+    nodes = (node for page in read_pages("list", query, NodePage) for node in page.nodes)
     mine = [node.id for node in nodes if node.source.channel == "ingest" and not node.metadata.get("also_in")]
     if not mine:
         raise ActionError(
@@ -334,80 +333,52 @@ async def _find_of_file(memory: Memory, file: str) -> list[str]:
     return mine
 
 
-_BRIEF_OPTIONS = (
-    click.option("--compact", is_flag=True, help="Titles only, so that about four times as many have room."),
-    click.option(
-        "--max-chars", type=int, default=8_000, show_default=True, help="The most characters of it."
-    ),
-    click.option("--per-section", type=int, default=0, help="The most nodes of a section (0: any)."),
-    click.option("--no-contradictions", is_flag=True, help="Without the contradictions under Unresolved."),
-    at_option,
-    click.option(
-        "--prompt",
-        is_flag=True,
-        help="The whole prompt as the agent's model gets it: persona and briefing, sized to the model.",
-    ),
-    json_option,
+@click.command()
+@ids_argument
+@time_option(
+    "--on", "moment", help="When it ceased to be true: a span such as 2d, or ISO 8601. Default: now."
 )
+@json_option
+def end(ids: tuple[str, ...], moment: str, as_json: bool) -> None:
+    """Say that the memories with these IDs hold no longer.
 
-
-def brief_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of an agent's briefing from memory."""
-    for option in reversed(_BRIEF_OPTIONS):
-        command = option(command)
-    return command
+    They are kept, with the day as their 'valid_to', and are no longer taken for what is true now.
+    'mailroom memory restore' takes it back.
+    """
+    when = moment or datetime.now(UTC).isoformat(timespec="seconds")
+    nodes = _require_nodes(ids, "ended")
+    if retired := [node.id for node in nodes if node.retired_version]:
+        raise MailroomError(
+            f"{', '.join(retired)} is retired, so nothing was ended", "'mailroom memory restore ID' first"
+        )
+    _set_end(nodes, when, f"Ended on {when[:10]}:", as_json)
 
 
 @click.command()
-@click.argument("agent", type=AgentName())
-@brief_options
-def brief(agent: str, **options: Any) -> None:
-    """Print AGENT's briefing from memory."""
-    print_agent_brief(agent, **options)
+@ids_argument
+@json_option
+def restore(ids: tuple[str, ...], as_json: bool) -> None:
+    """Take back that the memories with these IDs were retired or ended.
+
+    They are as they were, without the edges that ended with them. What was forgotten cannot be restored.
+    """
+    nodes = _require_nodes(ids, "restored")
+    if held := [node.id for node in nodes if not node.retired_version and not node.valid_to]:
+        raise MailroomError(f"{', '.join(held)} was neither retired nor ended, so nothing was restored")
+    _set_end(nodes, "", "Restored", as_json)
 
 
-def print_agent_brief(
-    agent: str,
-    *,
-    compact: bool,
-    max_chars: int,
-    per_section: int,
-    no_contradictions: bool,
-    at: int,
-    prompt: bool,
-    as_json: bool,
-) -> None:
-    """Print the briefing of an agent from memory, or the prompt of its model."""
-    query = build(
-        BriefQuery,
-        agent=agent,
-        compact=compact,
-        at=at,
-        max_chars=max_chars,
-        per_section=per_section,
-        include_contradictions=not no_contradictions,
-    )
-    if prompt and query != BriefQuery(agent=agent, at=at):
-        raise click.UsageError("--prompt shows what the model gets: leave out --compact and the limits")
-    briefing, system = run_connected(lambda bus: _read_briefing(bus, query, prompt))
-    if as_json:
-        print_json({**briefing.to_dict(), "prompt": system} if prompt else briefing)
-    else:
-        text = clean_block(system if prompt else briefing.text).strip()
-        print_block(text, open_console(), hang=2)
+def _require_nodes(names: Sequence[str], done: str) -> list[Node]:
+    """The memories with these names, retired ones too; raises MailroomError if one is not there."""
+    found = find_ids(names)
+    nodes = _get_nodes(found)
+    if missing := sorted(set(found) - {node.id for node in nodes}):
+        raise MailroomError(f"{', '.join(missing)} is {NOT_FOUND}, so nothing was {done}", FIND)
+    return nodes
 
 
-async def _read_briefing(bus: Bus, query: BriefQuery, prompt: bool) -> tuple[Briefing, str]:
-    """The briefing, and if wanted the system prompt as the agent composes it."""
-    memory = Memory(bus)
-    if not prompt:
-        fields = msgspec.structs.asdict(query)
-        return await memory.brief(**fields), ""
-    from shared.reasoning.prompts import compose_prompt, fetch_soul, own_soul
-    from shared.reasoning.recall import brief_for_prompt
-
-    config = settings.load()
-    briefing = await brief_for_prompt(memory, query.agent, config, query.at)
-    agents = [*load_agents(config), *load_specialists(config)]
-    own = next((own_soul(each.profile) for each in agents if each.name == query.agent), "")
-    return briefing, compose_prompt(await fetch_soul(query.agent, config, own), briefing.text)
+def _set_end(nodes: Sequence[Node], valid_to: str, done: str, as_json: bool) -> None:
+    changed = tuple(amended(node, valid_to=valid_to, updated_at="") for node in nodes)
+    written = write(MemoryChange(nodes=changed, insist=True))
+    ids = ", ".join(node.id for node in nodes)
+    print_result(written, f"{done} {ids} (graph version {written.version})", as_json)

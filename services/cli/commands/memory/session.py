@@ -1,32 +1,36 @@
-"""What the memory commands share: calling memory, printing a refusal, options."""
+"""What the memory commands share: asking memory by way of the gateway, printing a refusal, options."""
 
 import difflib
-import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
 import click
 
+from services.cli import api
 from services.cli.commands.completion import AgentName, KindName, SessionName
 from services.cli.commands.options import Command, NumberType, TimeType, combine, format_time_option
-from services.cli.connection import run_connected
 from services.cli.output.console import print_json
-from shared.contracts import KINDS, ListQuery, Rejection
-from shared.errors import NotFound, Refused
-from shared.memory import Memory, WriteRefused
+from shared.contracts import KINDS, EdgePage, EdgesQuery, ListQuery, MemoryWritten, NodePage
+from shared.contracts.base import amended
+from shared.errors import BusUnavailable, MailroomError
 from shared.text.display import clean
+from shared.views.memory_change import MemoryChange
 
 T = TypeVar("T")
+Page = TypeVar("Page", NodePage, EdgePage)
+SLOW = 310.0  # Seconds until a slow answer must be there; the gateway gives up before
 SIMILARITY = 0.8
 """How similar a kind must be to a known one to count as a typo of it: 'decison' and 'facts' are."""
-MIN_ID = 4  # The fewest characters by which a memory can be named in place of its whole id
 NOT_FOUND = "not in memory"  # Part of memory's error about an id that it does not hold
+FIND = "'mailroom memory search' finds ids"
 
 at_option = click.option(
     "--at", type=NumberType(), default=0, metavar="VERSION", help="As of this graph version."
 )
+ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+"""Memories by their ids, or by how these begin."""
 
 
 def changed_since_option(text: str) -> Callable[[Command], Command]:
@@ -59,55 +63,49 @@ def format_kind_hint(kinds: Iterable[str]) -> str:
     return f" Did you mean --kind {suggestions[0]}?" if suggestions else ""
 
 
-def call_memory(work: Callable[[Memory], Awaitable[T]]) -> T:
-    """Run ``work`` with memory, as the user; raises MailroomError."""
-    try:
-        return run_connected(lambda bus: work(Memory(bus)))
-    except Refused as refused:
-        if NOT_FOUND not in refused.cause or refused.cure:
-            raise
-        cause = re.sub(rf"^{NOT_FOUND}", NOT_FOUND.capitalize(), refused.cause)
-        raise Refused(cause, "'mailroom memory search' finds ids") from None
+def ask(verb: str, query: object, kind: type[T]) -> T:
+    """What memory answers to a query (None: one without parameters); raises MailroomError."""
+    return api.post(f"/memory/{verb}", kind, query, timeout=SLOW)
 
 
-async def find_ids(memory: Memory, names: Sequence[str]) -> list[str]:
+def read_pages(verb: str, query: ListQuery | EdgesQuery, kind: type[Page]) -> Iterator[Page]:
+    """The pages of a list, one after another; what is written meanwhile may be among them or not."""
+    while True:
+        page = ask(verb, query, kind)
+        yield page
+        if not page.next:
+            return
+        query = amended(query, after=page.next)
+
+
+def find_ids(names: Sequence[str]) -> list[str]:
     """The ids that ``names`` are, or that alone begin as they do; a name that fits none stays as it is.
 
     Raises NotFound if several begin so.
     """
-    known = {node.id for node in await memory.get(*names)}
-    return [name if name in known else await _find_id(memory, name) for name in dict.fromkeys(names)]
+    return ask("ids", {"names": names}, dict[str, list[str]])["ids"]
 
 
-async def _find_id(memory: Memory, name: str) -> str:
-    if len(name) < MIN_ID:
-        return name
-    page = await memory.nodes(ListQuery(after=name, limit=2, retired=True))
-    near = [node.id for node in page.nodes if node.id.startswith(name)]
-    if len(near) > 1:
-        raise NotFound(f"Several memories begin with {name!r}", "Give more of the id")
-    return near[0] if near else name
+def write(change: MemoryChange, *, as_json: bool = False, insist: str = "") -> MemoryWritten:
+    """Have memory change something; raises MailroomError if it does not.
 
-
-def write_memory(work: Callable[[Memory], Awaitable[T]], *, as_json: bool, insist: str = "") -> T:
-    """Like ``call_memory``; if the write gate rejects the write, print the reason and exit with 1.
-
-    ``insist`` says how it can be stored nevertheless.
+    If the write gate rejects it, prints the reason and exits with 1; ``insist`` says how it can be stored
+    nevertheless.
     """
     try:
-        return call_memory(work)
-    except WriteRefused as refused:
-        if refused.rejection is None:
-            raise
-        _print_rejection(refused, refused.rejection, as_json, insist)
-        sys.exit(1)
-
-
-def _print_rejection(refused: WriteRefused, rejection: Rejection, as_json: bool, insist: str) -> None:
+        written = ask("write", change, MemoryWritten)
+    except BusUnavailable as error:
+        stored = "It may be stored: look with 'mailroom memory search' before you repeat it"
+        raise BusUnavailable(error.cause, error.cure or stored) from None
+    if (rejection := written.rejection) is None:
+        if written.error:
+            raise MailroomError(written.error, FIND if NOT_FOUND in written.error else "")
+        return written
+    reason = f"Not stored: {rejection.reason.rstrip('.')}"
     if as_json:
-        print_json({"error": str(refused), "rejection": rejection})
-        return
-    click.echo(f"Error: Not stored: {clean(rejection.reason).rstrip('.')}.", err=True)
+        print_json({"error": str(MailroomError(reason, rejection.suggestion)), "rejection": rejection})
+        sys.exit(1)
+    click.echo(f"Error: {clean(reason)}.", err=True)
     facts = {"Check": rejection.check, "Suggestion": rejection.suggestion}
     if rejection.existing is not None:
         facts["There already"] = f"{rejection.existing.id}, {rejection.existing.title}"
@@ -116,3 +114,4 @@ def _print_rejection(refused: WriteRefused, rejection: Rejection, as_json: bool,
     for name, fact in facts.items():
         if fact:
             click.echo(f"{name}: {clean(fact)}", err=True)
+    sys.exit(1)

@@ -101,7 +101,7 @@ function goalEntry(goal) {
   return {
     id: goal.goal_id,
     kind: "goal",
-    name: goal.text,
+    name: goal.title,
     mark: html`<${Outcome} status=${goal.status} outcome=${goal.outcome} bare />`,
     run: () => navigate(at`/goals/${goal.goal_id}`),
   };

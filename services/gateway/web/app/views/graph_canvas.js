@@ -1,5 +1,5 @@
-// The graph of memory on a canvas: places come from the server, so that a version always looks the same. Drag or arrow keys
-// move, the wheel or + and - zoom, a click or Enter selects. The table beside it has the same nodes for everybody else.
+// The graph of memory on a canvas, at the places of graph_places.js. Drag or arrow keys move, the wheel or + and - zoom, a
+// click or Enter selects. The table beside it has the same nodes for everybody else.
 
 import { theme } from "../store.js";
 import { html, useEffect, useRef, useState } from "../ui/html.js";
@@ -9,7 +9,7 @@ const ZOOM = [0.5, 12];
 const REACH = 12; // px around a node in which a click counts
 
 /**
- * layout: {nodes, edges} of the API; selected: an id; onSelect(id or ""); marked: a Set of ids that are to stand out, or null;
+ * layout: {nodes, edges} of the API, with places; selected: an id; onSelect(id or ""); marked: a Set of ids that are to stand out, or null;
  * label: what a screen reader says of it.
  */
 export function GraphCanvas({ layout, selected, onSelect, marked = null, label }) {

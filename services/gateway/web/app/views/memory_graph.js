@@ -9,6 +9,7 @@ import { html, useEffect, useMemo, useState } from "../ui/html.js";
 import { useResource } from "../ui/resource.js";
 import { Rows } from "../ui/rows.js";
 import { GraphCanvas } from "./graph_canvas.js";
+import { usePlaces } from "./graph_places.js";
 import { NodePanel } from "./memory_panel.js";
 import { VersionSlider } from "./memory_slider.js";
 
@@ -25,6 +26,7 @@ export function Graph({ query, version }) {
     (signal) => get("/memory/graph", { at: past, limit, forgotten: query.forgotten === "1" ? "true" : "" }, { signal }),
     [shown, query.forgotten, limit],
   );
+  const placed = usePlaces(layout.data);
   const found = useResource(
     (signal) => (query.q ? get("/memory/search", { q: query.q, limit: HITS, at: past, deep: deep ? "true" : "" }, { signal }) : Promise.resolve(null)),
     [query.q, past, deep],
@@ -39,7 +41,9 @@ export function Graph({ query, version }) {
       <${ListHead} query=${query} rows=${rows} layout=${layout.data} searching=${query.q && found.loading} deep=${deep} />
       ${found.error && html`<${Problem} error=${found.error} retry=${found.reload} />`}
       <${NodeRows} rows=${rows} selected=${query.node || ""} onSelect=${select} past=${past} /></section>
-    <section class="memory-graph panel" aria-label="Graph"><${GraphCanvas} layout=${layout.data} selected=${query.node || ""} onSelect=${select} marked=${marked} label=${describe(layout.data)} />
+    <section class="memory-graph panel" aria-label="Graph">${placed
+        ? html`<${GraphCanvas} layout=${placed} selected=${query.node || ""} onSelect=${select} marked=${marked} label=${describe(placed)} />`
+        : html`<${Loading} what="the graph" />`}
       <${Legend} forgotten=${query.forgotten === "1"} />
       ${query.node && html`<${NodePanel} id=${query.node} version=${past} onClose=${() => setQuery({ node: "" })} />`}</section></div>
     <${VersionSlider} layout=${layout.data} past=${past} version=${version} loading=${layout.loading} />`;

@@ -1,1 +1,0 @@
-"""What pages show of goals, tasks and agents: read from the index and the log, for the API to answer with."""

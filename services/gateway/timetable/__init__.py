@@ -1,1 +1,0 @@
-"""What is going to happen by itself: reminders, goals, briefings, deadlines, the night's queue."""

@@ -1,0 +1,132 @@
+"""OpenAI's responses format, whose models send their reasoning along to be given back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from shared.llm.clients import MalformedResponse, broken_off, open_client
+from shared.llm.config import ModelConfig
+from shared.llm.openai import format_schema
+from shared.llm.protocol import Message, Pieces, Thought
+from shared.llm.provider import (
+    ModelRequest,
+    arrange,
+    conclude,
+    describe_schema,
+    read_call,
+    read_text,
+    split_system,
+)
+
+
+class ResponsesProvider:
+    """Asks a responses server to store nothing: reasoning comes encrypted, and goes back as it came."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._config = config
+
+    async def answer(self, question: ModelRequest, seconds: float) -> Thought:
+        """One attempt at an answer."""
+        async with await open_client(self._config, seconds) as client:
+            return self._read(question, await client.responses.create(**self._request(question)))
+
+    async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
+        """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
+        ended: Any = None
+        async with (
+            await open_client(self._config, seconds) as client,
+            await client.responses.create(**self._request(question), stream=True) as events,
+        ):
+            async for event in events:
+                if event.type == "response.output_text.delta":
+                    yield read_text(event.delta)
+                elif event.type in ("response.completed", "response.incomplete", "response.failed"):
+                    ended = event.response
+                elif event.type == "error":
+                    raise broken_off(event.message, self._config)
+        if ended is None:
+            raise MalformedResponse("its end is missing")
+        yield self._read(question, ended)
+
+    def _request(self, question: ModelRequest) -> dict[str, Any]:
+        parts, messages = split_system(question.messages)
+        request: dict[str, Any] = {
+            "model": self._config.model,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        if question.tools:
+            request["tools"] = [
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.schema,
+                    "strict": False,
+                }
+                for tool in sorted(question.tools, key=lambda tool: tool.name)
+            ]
+        if question.schema is not None:
+            parts.append(describe_schema(question.schema))
+            if question.schema.get("type") == "object":
+                shape = format_schema(question.schema)
+                request["text"] = {"format": {"type": "json_schema", **shape["json_schema"]}}
+        if question.cache_key:
+            request["prompt_cache_key"] = question.cache_key
+        if self._config.effort:
+            request["reasoning"] = {"effort": self._config.effort}
+        if self._config.temperature is not None:
+            request["temperature"] = self._config.temperature
+        if question.max_tokens:
+            request["max_output_tokens"] = question.max_tokens
+        if parts:
+            request["instructions"] = "\n\n".join(parts)
+        return request | {"input": [item for each in arrange(messages) for item in self._items(each)]}
+
+    def _items(self, message: Message) -> list[dict[str, Any]]:
+        if message.role == "tool":
+            return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.text}]
+        items = list(message.kept) if message.kept_for == self._config.name else []
+        if message.text.strip():
+            items.append({"role": message.role, "content": message.text})
+        return items + [
+            {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ]
+
+    def _read(self, question: ModelRequest, response: Any) -> Thought:
+        if error := getattr(response, "error", None):
+            raise broken_off(getattr(error, "message", error), self._config)
+        output = getattr(response, "output", None)
+        if not isinstance(output, list):
+            raise MalformedResponse("it is no response")
+        reason = getattr(response.incomplete_details, "reason", "") if response.incomplete_details else ""
+        return conclude(
+            self._config,
+            question,
+            text="\n\n".join(filter(None, map(_text, output))),
+            calls=[
+                read_call(item.call_id, item.name, item.arguments)
+                for item in output
+                if item.type == "function_call"
+            ],
+            stop="length" if reason == "max_output_tokens" else reason,
+            tokens=_tokens(response.usage),
+            model=response.model,
+            kept=[item.model_dump(exclude_none=True) for item in output if item.type == "reasoning"],
+        )
+
+
+def _text(item: Any) -> str:
+    if item.type != "message":
+        return ""
+    parts: Sequence[Any] = item.content or ()
+    return "".join(read_text(getattr(part, "text", None) or getattr(part, "refusal", None)) for part in parts)
+
+
+def _tokens(usage: Any) -> dict[str, Any]:
+    return {
+        "input_tokens": getattr(usage, "input_tokens", None),
+        "output_tokens": getattr(usage, "output_tokens", None),
+        "cached_tokens": getattr(getattr(usage, "input_tokens_details", None), "cached_tokens", None),
+        "reasoning_tokens": getattr(getattr(usage, "output_tokens_details", None), "reasoning_tokens", None),
+    }

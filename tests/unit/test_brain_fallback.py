@@ -1,0 +1,171 @@
+"""A chain of models: which one is asked, for how long, and what is said if none answers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from shared import settings
+from shared.errors import ConfigError, ModelError, ModelUnavailable
+from shared.llm import Message, Thought, make_model
+from shared.llm.clients import Unusable
+from shared.llm.config import configured_fallbacks, configured_model, settings_of
+from shared.llm.fallback import FallbackModel
+from shared.llm.protocol import Pieces
+from shared.settings import Settings
+
+HELLO = [Message(role="user", text="Hello")]
+AWAY = ModelUnavailable("The server is away")
+
+
+class Model:
+    """Answers with its name, or raises."""
+
+    available = True
+
+    def __init__(self, name: str, error: ModelError | None = None) -> None:
+        self.name, self.error, self.asked = name, error, 0
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Thought:
+        self.asked += 1
+        if self.error:
+            raise self.error
+        return Thought(text=self.name, by=self.name)
+
+    async def stream(self, messages: Sequence[Message], **options: Any) -> Pieces:
+        self.asked += 1
+        if self.error and self.asked % 2:
+            raise self.error
+        yield self.name
+        if self.error:
+            raise self.error
+        yield Thought(text=self.name, by=self.name)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def answer(model: FallbackModel, task: str = "") -> str:
+    return (await model.complete(HELLO, cache_key=task)).by
+
+
+@pytest.mark.parametrize("error", [AWAY, Unusable("The key is not accepted"), Unusable("No such model")])
+async def test_the_next_model_answers_where_the_first_cannot(error: ModelError) -> None:
+    assert await answer(FallbackModel([Model("first", error), Model("second")])) == "second"
+
+
+async def test_what_is_wrong_with_the_request_is_no_reason_to_ask_another_model() -> None:
+    first, second = Model("first", ModelError("It is too long")), Model("second")
+    with pytest.raises(ModelError, match="too long"):
+        await answer(FallbackModel([first, second]))
+    assert second.asked == 0
+
+
+async def test_a_task_stays_with_the_model_that_answered_and_later_ones_go_back_to_the_first() -> None:
+    clock, first, second = Clock(), Model("first", AWAY), Model("second")
+    chain = FallbackModel([first, second], cooldown=60, clock=clock)
+    assert await answer(chain, "one") == "second"
+    first.error = None
+    assert await answer(chain, "two") == "second"  # the first is left alone for a while
+    assert first.asked == 1
+    clock.now = 61
+    assert await answer(chain, "one") == "second"
+    assert await answer(chain, "three") == "first"
+
+
+async def test_a_task_goes_back_where_its_own_model_fails_too() -> None:
+    clock, first, second = Clock(), Model("first", AWAY), Model("second")
+    chain = FallbackModel([first, second], cooldown=60, clock=clock)
+    await answer(chain, "one")
+    first.error, second.error = None, AWAY
+    assert await answer(chain, "one") == "first"
+
+
+async def test_if_all_fail_every_cause_is_said_and_whether_it_may_help_to_wait() -> None:
+    refused = Unusable("The key is not accepted", "Correct it")
+    with pytest.raises(ModelUnavailable, match=r"not accepted; The server is away\. Correct it"):
+        await answer(FallbackModel([Model("first", refused), Model("second", AWAY)]))
+    with pytest.raises(ModelError) as raised:
+        await answer(FallbackModel([Model("first", refused), Model("second", refused)]))
+    assert not isinstance(raised.value, ModelUnavailable)
+
+
+async def test_a_stream_is_taken_over_before_its_first_piece_and_never_after() -> None:
+    first, second = Model("first", AWAY), Model("second")
+    chain = FallbackModel([first, second], cooldown=0)
+    assert await anext(chain.stream(HELLO)) == "second"
+    with pytest.raises(ModelUnavailable):
+        _ = [piece async for piece in chain.stream(HELLO)]
+    assert second.asked == 1
+
+
+def load(**values: str) -> Settings:
+    given = {f"MAILROOM_{name.upper()}": value for name, value in values.items()}
+    return settings.load({"MAILROOM_STATE_DIR": "/nowhere", **given})
+
+
+def test_fallbacks_are_read_with_their_servers_and_get_no_other_server_s_key() -> None:
+    chosen = load(
+        brain="openai:big",
+        brain_url="http://one/v1",
+        brain_key="k1",
+        brain_fallback="openai:small, openai:other@http://two/v1",
+    )
+    same, other = configured_fallbacks(chosen)
+    assert (same.url, same.key) == ("http://one/v1", "k1")
+    assert (other.name, other.url, other.key) == ("openai:other", "http://two/v1", "")
+    assert isinstance(make_model(chosen), FallbackModel)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"brain_fallback": "openai:x@http://a/v1"},
+            "MAILROOM_BRAIN_FALLBACK names models, but MAILROOM_BRAIN none",
+        ),
+        (
+            {"brain": "openai:x", "brain_url": "http://a/v1", "brain_fallback": "gpt"},
+            "MAILROOM_BRAIN_FALLBACK is wrong",
+        ),
+        (
+            {"brain": "openai:x", "brain_url": "http://a/v1", "brain_fallback": "anthropic:x"},
+            "MAILROOM_BRAIN_FALLBACK is anthropic:x, but there is no key",
+        ),
+    ],
+)
+def test_what_is_wrong_in_the_chain_is_said(values: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        make_model(load(**values))
+
+
+def test_an_agent_with_a_model_of_its_own_takes_no_key_and_no_fallback(tmp_path) -> None:
+    (tmp_path / "mailroom.toml").write_text(
+        'brain = "openai:big"\nbrain_url = "http://one/v1"\nbrain_key = "k1"\n'
+        'brain_fallback = ["openai:other"]\n'
+        '[agents.critic]\nbrain = "openai:local"\nbrain_url = "http://two/v1"\n'
+        '[agents.scout]\nbrain_effort = "low"\n'
+        '[agents.nexus]\nbrian = "x"\n'
+    )
+    given = settings.load({"MAILROOM_STATE_DIR": str(tmp_path)})
+    critic = settings_of(given, "critic")
+    model = configured_model(critic)
+    assert model is not None
+    assert (model.name, model.url, model.key, configured_fallbacks(critic)) == (
+        "openai:local",
+        "http://two/v1",
+        "",
+        [],
+    )
+    scout = settings_of(given, "scout")
+    assert (scout.brain, scout.brain_effort, scout.brain_fallback) == ("openai:big", "low", ("openai:other",))
+    assert settings_of(given, "engineer") == given
+    with pytest.raises(
+        ConfigError, match=r"\[agents.nexus\] is wrong: 'brian' is none of an agent's settings"
+    ):
+        settings_of(given, "nexus")
+    assert "k1" not in repr(given)
