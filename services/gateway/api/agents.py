@@ -63,7 +63,7 @@ async def list_agents(call: Call) -> AgentList:
                     for lane, depth in depths.items()
                     for waiting, in_hand in [depth or (0, 0)]
                 ],
-                spent.get(name) or DailySpending(day=""),
+                spent.get(name) or DailySpending(day="never"),
                 rights_of(name, names),
             )
             for name, depths in zip(names, lanes, strict=True)
