@@ -217,7 +217,7 @@ def _to_error(login: Login, answer: _Answer) -> MailroomError:
             return NotFound(cause, cure)
         case 409:
             return Refused(cause, cure)
-        case 503:
+        case 429 | 503:
             return BusUnavailable(cause, cure)
     return MailroomError(cause, cure)
 
