@@ -1,8 +1,10 @@
-"""The gateway's API as commands ask it: its address, their token, and its errors as sentences."""
+"""The gateway's API as commands ask it: its address, their token, its events, and its errors as sentences."""
 
 import http.client
+import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +14,7 @@ import msgspec
 
 from shared import settings, subjects
 from shared.access.credentials import find_address, read_command_token
-from shared.contracts import TaskResult, TaskStatus
+from shared.contracts import TOKEN, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, Refused, StartError
 from shared.files import write_atomically
 from shared.settings import Settings
@@ -26,17 +28,23 @@ POLL_INTERVAL = 0.1
 Query = Mapping[str, str | int | bool | Sequence[str]]
 
 
-class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """A gateway, and the token to show it."""
+class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A gateway, and the token to show it; ``is_here`` if its office's bus can be used from this machine."""
 
     url: str
     token: str
+    is_here: bool = False
+
+
+class GatewayAway(BusUnavailable):
+    """The gateway of an office on this machine cannot be reached, which does not say that its bus cannot."""
 
 
 class _Problem(msgspec.Struct, frozen=True):
     detail: str = ""
     cure: str = ""
     title: str = ""
+    status: int = 0
 
 
 class _Answer(NamedTuple):
@@ -52,20 +60,26 @@ def get(
     *,
     timeout: float = TIMEOUT,
     login: Login | None = None,
+    is_fresh: bool = True,
 ) -> T:
-    """What the gateway answers on ``path``, what is behind ``/api/v1``, with all that the log holds by now.
+    """What the gateway answers on ``path``, what is behind ``/api/v1``; if ``is_fresh`` with all that the log
+    holds by now.
 
-    Raises MailroomError with the gateway's sentence, StartError if none runs, BusUnavailable if it does not
-    answer within ``timeout`` seconds. ``login`` is a gateway to ask instead of the one that is found.
+    Raises MailroomError with the gateway's sentence, StartError if no office runs, GatewayAway if the gateway
+    of this machine cannot be reached, BusUnavailable if another cannot, or does not answer within ``timeout``
+    seconds.
+    ``login`` is a gateway to ask instead of the one that is found.
     """
-    given = {name: _as_text(value) for name, value in (query or {}).items() if value not in ("", ())}
-    whole = f"{path}?{urlencode(given, doseq=True)}" if given else path
-    return _ask(login or find_login(settings.load()), "GET", whole, kind, None, timeout)
+    found = login or find_login(settings.load())
+    return _ask(found, "GET", _with_query(path, query), kind, None, timeout, is_fresh)
 
 
-def post(path: str, kind: type[T], body: object = None, *, timeout: float = TIMEOUT) -> T:
+def post(
+    path: str, kind: type[T], body: object = None, *, timeout: float = TIMEOUT, login: Login | None = None
+) -> T:
     """The same of what is changed; ``body`` is sent as JSON."""
-    return _ask(find_login(settings.load()), "POST", path, kind, {} if body is None else body, timeout)
+    found = login or find_login(settings.load())
+    return _ask(found, "POST", path, kind, {} if body is None else body, timeout)
 
 
 def perform(action: str, params: Mapping[str, Any], text: str, *, timeout: float = TIMEOUT) -> TaskResult:
@@ -107,19 +121,43 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _as_text(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+def goal_path(name: str) -> str:
+    """The path of a goal by its id, or its beginning or end; raises NotFound for what can be none."""
+    if not TOKEN.fullmatch(name):
+        raise NotFound(f"There is no goal {name[:130]!r}", "'mailroom tasks --all' lists the goals")
+    return f"/goals/{name}"
 
 
-def _ask(login: Login, method: str, path: str, kind: type[T], body: object, timeout: float) -> T:
+def _with_query(path: str, query: Query | None) -> str:
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in (query or {}).items()
+        if value not in ("", ())
+    }
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def _ask(
+    login: Login,
+    method: str,
+    path: str,
+    kind: type[T],
+    body: object,
+    timeout: float,
+    is_fresh: bool = True,
+) -> T:
     data = None if body is None else msgspec.json.encode(body)
     try:
-        answer = _exchange(login, method, path, data, timeout)
-    except TimeoutError:
-        raise BusUnavailable(f"The gateway at {login.url} does not answer within {timeout:g} s") from None
+        connection = _request(
+            login, method, path, data, timeout, {"Mailroom-Fresh": "yes"} if is_fresh and data is None else {}
+        )
+        try:
+            response = connection.getresponse()
+            answer = _Answer(response.status, response.getheader("Content-Type", ""), response.read())
+        finally:
+            connection.close()
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise BusUnavailable(f"The gateway at {login.url} cannot be reached: {reason}") from None
+        raise _to_unavailable(login, error, timeout) from None
     if answer.status >= 400:
         raise _to_error(login, answer)
     try:
@@ -128,20 +166,30 @@ def _ask(login: Login, method: str, path: str, kind: type[T], body: object, time
         raise _other_version(login) from None
 
 
-def _exchange(login: Login, method: str, path: str, data: bytes | None, timeout: float) -> _Answer:
+def _request(
+    login: Login, method: str, path: str, data: bytes | None, timeout: float, more: Mapping[str, str]
+) -> http.client.HTTPConnection:
+    """Send a request; ``more`` are headers."""
     parts = parse_address(login.url)
     host = parts.hostname or ""
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, parts.port, timeout=timeout)
     headers = {"Authorization": f"Bearer {login.token}", "Accept": "application/json"}
-    # What another command has just done counts.
-    headers |= {"Mailroom-Fresh": "yes"} if data is None else {"Content-Type": "application/json"}
+    headers |= more if data is None else {**more, "Content-Type": "application/json"}
     try:
         connection.request(method, f"{parts.path.rstrip('/')}{PREFIX}{path}", data, headers)
-        answer = connection.getresponse()
-        return _Answer(answer.status, answer.getheader("Content-Type", ""), answer.read())
-    finally:
+    except BaseException:
         connection.close()
+        raise
+    return connection
+
+
+def _to_unavailable(login: Login, error: Exception, timeout: float) -> BusUnavailable:
+    if isinstance(error, TimeoutError):
+        return BusUnavailable(f"The gateway at {login.url} does not answer within {timeout:g} s")
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    kind = GatewayAway if login.is_here else BusUnavailable
+    return kind(f"The gateway at {login.url} cannot be reached: {reason}")
 
 
 def _to_error(login: Login, answer: _Answer) -> MailroomError:
@@ -155,7 +203,7 @@ def _to_error(login: Login, answer: _Answer) -> MailroomError:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _other_version(login)
     cause, cure = problem.detail or problem.title, problem.cure
-    match answer.status:
+    match problem.status or answer.status:
         case 401:
             return Denied(
                 f"The gateway at {login.url} does not take the token of this command",
@@ -181,6 +229,104 @@ def _other_version(login: Login) -> MailroomError:
         f"The gateway at {login.url} answers otherwise than mailroom {version('mailroom')} expects",
         "Bring both to the same version",
     )
+
+
+# --- events -----------------------------------------------------------------------------------------
+
+
+class EventStream:
+    """An answer that goes on: its server-sent events up to one named ``last``, decoded by ``kinds``.
+
+    Others are passed over. ``body`` is sent as JSON, by POST; the gateway does that once for each ``key``.
+    Reading raises what ``get`` raises, also for an event ``problem`` and an early end, and BusUnavailable if
+    nothing comes for ``timeout`` seconds. It may be closed from another thread.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kinds: Mapping[str, type[Any]],
+        last: str,
+        *,
+        query: Query | None = None,
+        body: object = None,
+        key: str = "",
+        timeout: float = TIMEOUT,
+        login: Login | None = None,
+    ) -> None:
+        self._login, self._timeout = login or find_login(settings.load()), timeout
+        self._kinds, self._last = kinds, last
+        data = None if body is None else msgspec.json.encode(body)
+        method, headers = "GET" if data is None else "POST", {"Accept": "text/event-stream"}
+        headers |= {"Idempotency-Key": key} if key else {}
+        try:
+            self._connection = _request(self._login, method, _with_query(path, query), data, timeout, headers)
+            self._socket: socket.socket = self._connection.sock
+            self._response = self._connection.getresponse()
+            if self._response.status >= 400:
+                kind = self._response.getheader("Content-Type", "")
+                raise _to_error(self._login, _Answer(self._response.status, kind, self._response.read()))
+        except (OSError, http.client.HTTPException) as error:
+            raise _to_unavailable(self._login, error, timeout) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        event = ""
+        try:
+            while line := self._response.readline():
+                name, _, value = line.rstrip(b"\r\n").partition(b": ")
+                if name == b"event":
+                    event = value.decode()
+                elif name == b"data" and event == "problem":
+                    kind = "application/problem+json"
+                    raise _to_error(self._login, _Answer(500, kind, value))
+                elif name == b"data" and event in self._kinds:
+                    yield msgspec.json.decode(value, type=self._kinds[event])
+                    if event == self._last:
+                        return
+            raise ConnectionResetError("it ended its answer early")
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise _other_version(self._login) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _to_unavailable(self._login, error, self._timeout) from None
+        finally:
+            self._connection.close()
+
+    def close(self) -> None:
+        """Have the reader end."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    async def events(self) -> AsyncGenerator[Any, None]:
+        """The same events beside other work: a thread of its own reads them."""
+        import asyncio
+        import threading
+
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[tuple[Any, BaseException | None]] = asyncio.Queue()
+
+        def put(event: object, error: BaseException | None = None) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody reads on
+                loop.call_soon_threadsafe(events.put_nowait, (event, error))
+
+        def read() -> None:
+            try:
+                for event in self:
+                    put(event)
+                put(None, StopAsyncIteration())
+            except Exception as error:
+                put(None, error)
+
+        threading.Thread(target=read, daemon=True).start()
+        try:
+            while True:
+                event, error = await events.get()
+                if isinstance(error, StopAsyncIteration):
+                    return
+                if error is not None:
+                    raise error
+                yield event
+        finally:
+            self.close()
 
 
 # --- which gateway ----------------------------------------------------------------------------------
@@ -211,60 +357,66 @@ def keep_login(config: Settings, login: Login) -> None:
         ) from None
 
 
-def find_login(config: Settings) -> Login:
+def find_login(config: Settings, wait: float = GATEWAY_WAIT) -> Login:
     """The gateway that is asked, and the token for it.
 
     ``MAILROOM_URL``, else that of ``mailroom login``, else that of the office of the state directory, which
-    is waited for while it starts. The token of an office on this machine is shown to no other machine; a
-    container that was dealt one has no office of its own. Raises StartError if none runs.
+    is waited for while it starts, ``wait`` seconds at most. The token of an office on this machine is shown
+    to no other machine; a container that was dealt one has no office of its own. Raises StartError if no
+    office runs, GatewayAway if it runs without a gateway.
     """
     known = read_login(config)
-    if config.url:
-        url = config.url.rstrip("/")
-        if known is not None and known.url == url:
-            return known
-        has_office = (config.keys / f"{subjects.ADMIN}.nk").exists()
-        is_here = is_loopback(parse_address(url).hostname)
-        return Login(url=url, token=read_command_token(config) if is_here or not has_office else "")
-    return known or Login(url=_wait_for_address(config), token=read_command_token(config))
+    if not config.url:
+        token = read_command_token(config)
+        return known or Login(url=_wait_for_address(config, wait), token=token, is_here=True)
+    url = config.url.rstrip("/")
+    if known is not None and known.url == url:
+        return known
+    has_office = (config.keys / f"{subjects.ADMIN}.nk").exists()
+    may_show = is_loopback(parse_address(url).hostname) or not has_office
+    token = read_command_token(config) if may_show else ""
+    return Login(url=url, token=token, is_here=bool(token))
 
 
 def require_here(config: Settings, path: str, cure: str) -> None:
     """Raise MailroomError if another office is asked than that of this machine, which alone has ``path``."""
+    if url := find_office_elsewhere(config):
+        raise MailroomError(f"{path} is of this machine, and the office that is asked is that of {url}", cure)
+
+
+def find_office_elsewhere(config: Settings) -> str:
+    """The address of the gateway that is asked, if its office is on another machine; else empty."""
     if not config.url and read_login(config) is None:
-        return
-    login, own = find_login(config), read_command_token(config)
-    if not own or login.token != own:
-        raise MailroomError(
-            f"{path} is of this machine, and the office that is asked is that of {login.url}", cure
-        )
+        return ""
+    login = find_login(config)
+    return "" if login.is_here else login.url
 
 
-def _wait_for_address(config: Settings) -> str:
+def _wait_for_address(config: Settings, wait: float) -> str:
     try:
         return find_address(config)
     except StartError:
-        return _wait_for_start(config)
+        return _wait_for_start(config, wait)
 
 
-def _wait_for_start(config: Settings) -> str:
+def _wait_for_start(config: Settings, wait: float) -> str:
     # What knows the office imports the bus, which takes as long as all the rest of a command.
     from services.cli.connection import find_url
     from shared.bus.connecting import find_instance
 
     find_url(config)
     if find_instance(config) is None:
-        raise StartError(
+        raise GatewayAway(
             f"No gateway runs in {config.state_dir}, and commands ask it",
             "Start the office with 'mailroom up', or name a gateway with MAILROOM_URL",
         )
-    deadline = time.monotonic() + GATEWAY_WAIT
+    deadline = time.monotonic() + wait
     while True:
         try:
             return find_address(config)
         except StartError:
             if time.monotonic() >= deadline:
-                raise StartError(
+                raise GatewayAway(
                     f"The office in {config.state_dir} is open, but its gateway does not run",
                     f"See why in {config.logs}, and start it again with 'mailroom up'",
                 ) from None

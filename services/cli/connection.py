@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import TypeVar
 
 import click
@@ -12,7 +13,7 @@ from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
 from shared.bus import Bus, connecting
 from shared.bus.connecting import find_instance
-from shared.errors import StartError
+from shared.errors import MailroomError, StartError
 from shared.settings import Settings
 from shared.trace import continue_trace
 
@@ -65,6 +66,19 @@ async def connect(
         # If the connection is lost, the error that this caused is the one to report.
         with suppress(OSError):
             await bus.close(flush=flush)
+
+
+@asynccontextmanager
+async def connect_instead(away: MailroomError) -> AsyncIterator[Bus]:
+    """A connection to the bus of an office whose gateway is away, which is said once in a line."""
+    async with connect() as bus:
+        _say_away(away.cause)
+        yield bus
+
+
+@cache
+def _say_away(cause: str) -> None:
+    click.echo(f"{cause}; this works on the bus instead.", err=True)
 
 
 def run_connected(work: Callable[[Bus], Awaitable[T]], name: str = subjects.USER) -> T:

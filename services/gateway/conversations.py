@@ -21,7 +21,7 @@ from shared.operations.goals import cancel_goal
 from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
-from shared.views.listed import Answer, Asked, Note, Session, SessionSummary, Turn
+from shared.views.desk import Answer, Asked, Note, Session, SessionSummary, Turn
 from shared.views.timeline import MessageRow
 
 MAX_TURNS = 50  # The most turns of a session that are read at once

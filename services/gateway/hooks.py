@@ -45,7 +45,7 @@ from shared.contracts import (
 from shared.delivery.outlets import sign, verify, verify_github
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
-from shared.operations.submission import derive_goal_id, make_body, submit_keyed
+from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.settings import Settings
 from shared.tasks.said import QUOTED, names_something
 from shared.text.display import flatten, format_network_error
@@ -340,5 +340,5 @@ async def _submit(gateway: Gateway, hooks: HookFile, name: str, request: Request
     person = f"webhook:{name}"
     goal_id = derive_goal_id(gateway.bus, person, delivery)
     submission = make_body(text, context, goal_id, person=person) | {"priority": hook.priority}
-    await submit_keyed(gateway.bus, submission, delivery)
+    await submit_once(gateway.bus, submission, delivery)
     return goal_id

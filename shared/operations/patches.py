@@ -1,4 +1,4 @@
-"""The patches of a goal, and applying them to the person's folders.
+"""A patch of a goal: how it fits a folder, and applying it there.
 
 git runs without a repository, so that neither hooks, filters nor monitors of the folder's repository run, and
 no file is skipped because the folder lies within another repository.
@@ -9,20 +9,16 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from shared import settings, subjects
-from shared.bus import Bus
-from shared.bus.entry import seal
-from shared.contracts import AgentReport, Goal, generate_task_id
-from shared.errors import MailroomError, NotFound, StartError
+from shared import settings
+from shared.errors import MailroomError, StartError
 from shared.files import write_atomically
-from shared.queries.results import DeliveredPatch, find_goal, read_patches
 from shared.skills.git import ENVIRONMENT, find_any
 from shared.text.display import clean
+from shared.views.listed import Applied, DeliveredPatch
 
 NOWHERE = "/dev/null/no-repository"
 """A git folder that cannot exist: git then works as outside of any repository."""
@@ -158,22 +154,6 @@ def _copy_file(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """A patch and what became of it: ``done`` is applied, already applied, declined or refused.
-
-    ``undo`` is the command that takes it out again, ``problem`` why it was refused and ``cure`` what helps.
-    """
-
-    project: str
-    patch: str
-    folder: str
-    done: str
-    files: list[str] = []
-    undo: str = ""
-    problem: str = ""
-    cure: str = ""
-
-
 class PatchView(msgspec.Struct, frozen=True, kw_only=True):
     """A patch as people read it: ``diff`` is its text, ``files`` are the files it changes."""
 
@@ -182,24 +162,6 @@ class PatchView(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     files: list[str]
     diff: str
-
-
-async def read_goal_patches(
-    bus: Bus, name: str, projects: Sequence[str] = ()
-) -> tuple[Goal, list[DeliveredPatch]]:
-    """The goal ``name`` and its patches, or those of the projects named; raises NotFound without any."""
-    goal, seq = await find_goal(bus, name)
-    found = await read_patches(bus, goal, seq)
-    if not found:
-        more = "" if goal.status.final else f"; it is {goal.status}"
-        raise NotFound(
-            f"The goal {goal.goal_id} has no patch{more}", f"'mailroom show {goal.goal_id}' shows what it did"
-        )
-    known = {each.name for each in found}
-    if missing := [each for each in projects if each not in known]:
-        listed = ", ".join(sorted(known))
-        raise NotFound(f"There is no patch for {missing[0][:80]!r}", f"There is one for {listed}")
-    return goal, [each for each in found if not projects or each.name in projects]
 
 
 def read_patch(patch: DeliveredPatch) -> bytes:
@@ -245,7 +207,7 @@ class Fitting(msgspec.Struct, frozen=True, kw_only=True):
         return format_undo(self.fit.patch, self.folder)
 
 
-def fit_delivered(patch: DeliveredPatch, folder: Path | None, goal: Goal) -> Fitting:
+def fit_delivered(patch: DeliveredPatch, folder: Path | None, goal_id: str) -> Fitting:
     """How a goal's patch fits ``folder`` (None: the one it was made for); nothing in it is changed.
 
     Raises MailroomError if the patch cannot be read here.
@@ -260,7 +222,7 @@ def fit_delivered(patch: DeliveredPatch, folder: Path | None, goal: Goal) -> Fit
     if fit.problem:
         cure = (
             f"The folder has changed since it was copied. Do it again on what is there now: mailroom retry "
-            f"{goal.goal_id}, or apply it by hand: mailroom diff {goal.goal_id} {patch.name}"
+            f"{goal_id}, or apply it by hand: mailroom diff {goal_id} {patch.name}"
         )
         return _refuse(patch, place, fit, f"It does not fit {place}: {fit.problem}", cure)
     return Fitting(patch=patch, folder=place, fit=fit)
@@ -292,21 +254,3 @@ def _find_problem(folder: Path | None) -> str:
         return f"There is no folder {folder} on this machine"
     repository = find_any(folder)
     return f"{folder} is a bare repository, without files" if repository and repository.bare else ""
-
-
-async def record_applied(bus: Bus, goal: Goal, applied: Sequence[Applied], *, person: str = "") -> None:
-    """Record in the trail what ``person`` applied."""
-    where = "; ".join(f"{each.patch} to {each.folder}" for each in applied)
-    note = AgentReport(
-        sender=subjects.USER,
-        recipient=subjects.USER,
-        goal_id=goal.goal_id,
-        report_id=generate_task_id("applied"),
-        agent=subjects.USER,
-        report_type="applied",
-        summary=f"Applied {where}",
-        metadata={"patches": [msgspec.to_builtins(each) for each in applied]},
-        person=person,
-    )
-    entry = seal(subjects.mail(subjects.USER, subjects.USER), note)
-    await bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": note.id})

@@ -1,7 +1,5 @@
 """Submitting goals, so that the same submission begins nothing twice."""
 
-import re
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -10,13 +8,12 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority, generate_id, generate_task_id
 from shared.errors import BusError, Refused, TooLate
-from shared.queries.progress import GoalFollower, Progress
 from shared.queries.records import read_goal
 from shared.tasks.said import names_something, words_in
 from shared.text.display import flatten
 from shared.trail.archives import read_message
+from shared.views.listed import SubmittedGoal
 
-GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # The ids that the conductor takes
 QUOTED = 80  # The most characters that are quoted of another goal
 
 
@@ -38,22 +35,6 @@ def with_person(body: dict[str, Any], person: str) -> dict[str, Any]:
     return body | {"person": person} if person else body
 
 
-async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Progress, None]:
-    """Submit a goal; returns its progress until it ends, of which nothing is missed."""
-    follower = GoalFollower(bus, str(body["goal_id"]), str(body["text"]))
-    await follower.listen()
-    known = await find_known(bus, body)
-    return follower.follow(0 if known else await publish(bus, body))
-
-
-async def submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
-    """Submit a goal, unless it was submitted before under its id: then that goal is returned."""
-    known = await find_known(bus, body)
-    if known is None:
-        await publish(bus, body)
-    return known
-
-
 async def find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
     """The goal that was submitted before under this id; raises Refused if it is another one.
 
@@ -63,6 +44,8 @@ async def find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
     if found is None:
         return None
     known = found[0]
+    if "retry" in body:  # the id was made for it
+        return known
     same = all(getattr(known, name) == body[name] for name in ("text", "requester", "context"))
     words = words_in(str(body["text"]), body["context"])
     if not same or (names_something(words) and not known.said):
@@ -91,33 +74,34 @@ def derive_goal_id(bus: Bus, person: str, key: str) -> str:
     return f"goal_{bus.derive_id('submission', person, key)[:24]}" if key else generate_task_id("goal")
 
 
-def _other() -> TooLate:
-    return TooLate("Another goal was submitted under this key", "Use a key of its own for each goal")
+async def submit_once(bus: Bus, body: dict[str, Any], key: str = "") -> SubmittedGoal:
+    """Submit a goal once, however often that is asked under its id or the same ``key``.
 
-
-async def submit_keyed(bus: Bus, body: dict[str, Any], key: str) -> None:
-    """Submit a goal once, however often that is asked under the same key; ``derive_goal_id`` made its id.
-
-    The id of its message is derived from the key and cannot be guessed by others. Raises TooLate if another
-    goal was submitted under the key.
+    ``derive_goal_id`` made the id of a goal with a key; the id of its message is derived from the key too,
+    and cannot be guessed by others. Raises Refused if another goal was submitted under the id, TooLate under
+    the key.
     """
+    goal_id = str(body["goal_id"])
+    other = TooLate("Another goal was submitted under this key", "Use a key of its own for each goal")
+    try:
+        known = await find_known(bus, body)
+    except Refused:
+        if not key:
+            raise
+        raise other from None
     if not key:
-        await publish(bus, body)
-        return
-    if "retry" in body:
-        known = await read_goal(bus, str(body["goal_id"])) is not None
-    else:
-        try:
-            known = await find_known(bus, body) is not None
-        except Refused:
-            raise _other() from None
+        if known:
+            return SubmittedGoal(goal_id=goal_id, status=str(known.status))
+        return SubmittedGoal(goal_id=goal_id, seq=await publish(bus, body))
+    same = SubmittedGoal(goal_id=goal_id)  # the answer to each of several times
     if known:
-        return
+        return same
     stored = await _store(bus, body, bus.derive_id("submission", str(body.get("person", "")), key))
     if stored.get("duplicate"):
         first = await read_message(bus, subjects.OFFICE, int(stored["seq"]))
         if first is None or msgspec.json.decode(first.data) != msgspec.json.decode(msgspec.json.encode(body)):
-            raise _other()
+            raise other
+    return same
 
 
 async def _store(bus: Bus, body: dict[str, Any], message_id: str) -> dict[str, Any]:

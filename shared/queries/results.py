@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from pathlib import PurePath
 from typing import TypeVar
 
 import msgspec
@@ -33,6 +32,7 @@ from shared.queries.spending import read_goal_spending, read_left
 from shared.settings import Settings
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
+from shared.views.listed import DeliveredPatch
 from shared.views.timeline import GoalResults
 
 C = TypeVar("C", bound=Contract)
@@ -58,18 +58,6 @@ async def add_spending(bus: Bus, settings: Settings, goal: Goal, results: GoalRe
     spent = await read_goal_spending(bus, goal)
     left = await read_left(bus, settings, spent.agents)
     return msgspec.structs.replace(results, spent=spent, left=left)
-
-
-class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A patch that an agent delivered, and the folder it was made for; empty if that was not recorded."""
-
-    path: str
-    folder: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the project."""
-        return PurePath(self.path).stem
 
 
 async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:

@@ -1,10 +1,11 @@
-"""Letters, conversations, deliveries, briefings, the inbox, news, and what happens later."""
+"""Letters, goals that are submitted, patches, briefings, the inbox, news, and what happens later."""
 
-from typing import Annotated, Literal
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import AskedBack, ContextItem, Due, Goal
+from shared.contracts import Due, Goal, TaskPriority
 from shared.contracts.base import MAX_TEXT
 from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
 
@@ -14,6 +15,80 @@ class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
 
     goals: list[Goal]
     others: int
+
+
+GOAL_ID = r"[A-Za-z0-9_-]{1,80}"  # The ids that the conductor takes
+
+
+class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
+
+    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown. With a
+    ``goal_id`` of the person's choice, the same submitted again begins nothing twice. ``is_resolved`` says
+    that paths in the text were made whole where it was written: what still looks like one is no path.
+    """
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
+    goal_id: Annotated[str, msgspec.Meta(pattern=rf"^({GOAL_ID})?\Z")] = ""
+    is_resolved: bool = False
+
+
+class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a goal that was submitted, and the number of its message in OFFICE.
+
+    If it was submitted before under an id of one's own, ``status`` is the one that it has now. The number is
+    0 then, and with an Idempotency-Key.
+    """
+
+    goal_id: str
+    status: str = "submitted"
+    seq: int = 0
+
+
+class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch that an agent delivered, and the folder it was made for; empty if that was not recorded."""
+
+    path: str
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the project."""
+        return PurePath(self.path).stem
+
+
+class PatchFile(DeliveredPatch, frozen=True, kw_only=True):
+    """A patch and its bytes."""
+
+    data: bytes
+
+
+class GoalPatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The patches of a goal, for whoever applies them where they are."""
+
+    goal_id: str
+    patches: list[PatchFile]
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch and what became of it: ``done`` is applied, already applied, declined or refused.
+
+    ``undo`` is the command that takes it out again, ``problem`` why it was refused and ``cure`` what helps.
+    """
+
+    project: str
+    patch: str
+    folder: str
+    done: str
+    files: list[str] = []
+    undo: str = ""
+    problem: str = ""
+    cure: str = ""
 
 
 class ToldItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,70 +273,6 @@ class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is told on one channel.
-
-    ``status`` is waiting, sending, delivered, dropped (nobody needed it any more) or failed (given up);
-    ``reason`` says why, also of the last attempt that failed. It is not sent before ``due_at``. What was told
-    in one message has the same ``bundle``.
-    """
-
-    delivery_id: str
-    channel: str
-    kind: str
-    urgency: str
-    title: str
-    text: str
-    status: str
-    reason: str
-    attempts: int
-    first_at: str
-    due_at: str
-    ended_at: str
-    bundle: str
-    goal_id: str
-
-
-class ReplyView(msgspec.Struct, frozen=True, kw_only=True, rename={"created_at": "at"}):
-    """What a person replied on a channel, and what followed."""
-
-    reply_id: str
-    channel: str
-    address: str
-    delivery_id: str
-    text: str
-    outcome: str
-    reason: str
-    created_at: str
-
-
-class ChannelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A channel: where it leads, the kinds it tells, its quiet hours, and how much of it waits or failed."""
-
-    name: str
-    where: str
-    kinds: tuple[str, ...]
-    quiet_hours: str
-    delivered: int
-    waiting: int
-    failed: int
-
-
-class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of deliveries, those that began last first; ``next`` is the cursor of the following one, empty
-    at the end. ``waiting`` and ``failed`` count those of all channels, ``problem`` says why no channel is
-    used, if [deliver] is wrong.
-    """
-
-    deliveries: list[DeliveryView]
-    replies: list[ReplyView]
-    channels: list[ChannelView]
-    waiting: int
-    failed: int
-    problem: str
-    next: str
-
-
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that waits: ``kind`` is approval, question, dead_letter or failed_goal.
 
@@ -372,84 +383,3 @@ class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     time_zone: str
     briefings: list[DayBriefing]
-
-
-class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation: how it began, who asked, how many questions there were, and the latest answer."""
-
-    session_id: str
-    title: str
-    person: str
-    begun_at: str
-    last_at: str
-    questions: int
-    last_answer: str
-    next: int
-    """The cursor of the sessions after this one."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the desk answered; ``citations`` are nodes of memory, addresses and tasks.
-
-    ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
-    ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
-    ``asks`` is what it asks back, ``understood`` the whole message that a short one was taken for.
-    """
-
-    id: str
-    at: str
-    text: str
-    citations: tuple[str, ...] = ()
-    route: str = ""
-    confidence: float = 0.0
-    outcome: str = ""
-    goal_id: str = ""
-    context: tuple[ContextItem, ...] = ()
-    unknowns: tuple[str, ...] = ()
-    asks: AskedBack | None = None
-    understood: str = ""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A question and its answer; ``state`` is ``waiting``, ``answered`` or ``refused`` (with the ``reason``).
-
-    ``seq`` is the question's place in the audit.
-    """
-
-    id: str
-    session_id: str
-    at: str
-    person: str
-    text: str
-    seq: int
-    state: str = "waiting"
-    reason: str = ""
-    answer: Answer | None = None
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation, oldest turn first; ``earlier`` is the cursor of the turns before, 0 for none."""
-
-    session_id: str
-    turns: list[Turn]
-    earlier: int = 0
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent does for an answer: it was asked (``asked``), began (``begun``), says how far it is
-    (``noted``) or has ended (``ended``).
-    """
-
-    agent: str
-    step: str
-    task_id: str
-    text: str
-    at: str
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that is stored: its id, its session, and the position of the log from which to follow."""
-
-    id: str
-    session_id: str
-    position: str

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from services.cli.commands.chat.answering import ask_nexus
 from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
@@ -23,6 +22,7 @@ from shared.memory import Memory
 from shared.tasks.profiles import Profile, load_profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
+from tests.support.asking import ask_nexus
 from tests.support.briefing import (
     CORTEX,
     FRONTIER,

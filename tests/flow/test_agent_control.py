@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from services.cli.supervisor.child import RESTART_STATUS
 from shared import subjects
+from shared.agent.process import RESTART_STATUS
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_presences

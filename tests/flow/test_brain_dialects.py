@@ -9,7 +9,8 @@ import pytest
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm import Message, Thought, ToolCall, ask_for
 from tests.flow.test_brain_servers import KEY, READ, TALK, brain_at, collect
-from tests.support.model_server import Answer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import serve_model
 
 COMPLETION = {"id": "1", "object": "chat.completion", "created": 1, "model": "small"}
 COUNTED = {"prompt_tokens": 11, "completion_tokens": 7, "input_tokens": 11, "output_tokens": 7}

@@ -23,7 +23,8 @@ from shared.llm.remote import RemoteModel, RetryPolicy
 from shared.llm.responses import ResponsesProvider
 from shared.reasoning.conversation import Conversation
 from shared.settings import Settings
-from tests.support.model_server import Answer, ModelServer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, serve_model
 from tests.support.prompt_caches import list_blocks
 
 KEY = "sk-0123456789secret"

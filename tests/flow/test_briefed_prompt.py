@@ -14,7 +14,8 @@ from shared.bus.records import submission_entry
 from shared.contracts import Node, Source, Task, TaskStatus, generate_task_id
 from shared.memory import Memory
 from shared.reasoning.recall import MemoryRecall
-from tests.support.model_server import Answer, ModelServer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, serve_model
 from tests.support.office import Office
 
 pytestmark = pytest.mark.timeout(120)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.commands.chat.answering import ask_nexus
 from services.nexus.tools.appointments import write_event
 from shared import settings
 from shared.contracts import Question, Response
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.calendar import read_agenda
+from tests.support.asking import ask_nexus
 from tests.support.caldav import PASSWORD, CalendarServer, run_calendar_server
 from tests.support.http import Site
 from tests.support.office import Office

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from services.cli.commands.chat.answering import follow_answer
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -22,10 +21,10 @@ from shared.contracts import (
     ApprovalRequest,
     Node,
     Question,
-    Response,
     generate_id,
 )
 from shared.memory import Memory
+from tests.support.asking import ask_nexus
 from tests.support.office import Office
 from tests.support.server import ROOT, mailroom_command, run_mailroom
 
@@ -48,7 +47,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     script.write_text(json.dumps(SCRIPT))
     running = Office(folder, MAILROOM_LINKER_INTERVAL="1000000", MAILROOM_BRAIN=f"scripted:{script}")
     try:
-        await running.open(["memory", "nexus"])
+        await running.open(["memory", "nexus", "gateway"])
         node = Node(id="deploys", kind="decision", title="Deploys happen on Tuesdays at noon")
         await Memory(running.user).add(node, insist=True)
         yield running
@@ -138,15 +137,14 @@ async def test_sessions_are_listed_and_gone_on_with(office: Office) -> None:
 
 async def test_words_come_as_they_are_written_and_none_that_claims_what_was_not_done(office: Office) -> None:
     question = Question(sender="user", recipient="nexus", text="When do we deploy?")
-    steps = [step async for step in follow_answer(office.user, question)]
-    words = [step.text for step in steps if isinstance(step, AnswerWords)]
-    assert [each.strip() for each in words] == [
+    written: list[AnswerWords] = []
+    answer = await ask_nexus(office.user, question, 60, written)
+    assert [each.text.strip() for each in written] == [
         "Deploys happen on Tuesdays [deploys].",
         "They begin at noon [deploys].",
     ]
-    assert isinstance(steps[-1], Response)
-    assert steps[-1].text.startswith("Deploys happen on Tuesdays [deploys]. They begin at noon [deploys].")
-    assert "set a reminder" not in steps[-1].text
+    assert answer.text.startswith("Deploys happen on Tuesdays [deploys]. They begin at noon [deploys].")
+    assert "set a reminder" not in answer.text
 
 
 async def test_words_are_heard_by_people_alone_and_sent_by_nexus_alone(office: Office) -> None:
@@ -162,8 +160,7 @@ async def test_words_are_heard_by_people_alone_and_sent_by_nexus_alone(office: O
     for bus in (scout, office.user):
         await bus.publish(subjects.words("q1"), forged.to_json())
     question = Question(sender="user", recipient="nexus", text="When do we deploy?")
-    async for _ in follow_answer(office.user, question):
-        pass
+    await ask_nexus(office.user, question, 60)
     await end()
     assert heard == [subjects.words(question.id)] * 2
 
@@ -184,9 +181,9 @@ async def test_the_shell_completes_agents_goals_sessions_and_kinds(office: Offic
     assert "last" in await asyncio.to_thread(complete, "show la")
     assert "chat-" in await asyncio.to_thread(complete, "chat --session chat")
     assert "decision" in await asyncio.to_thread(complete, "memory list --kind dec")
-    office.environment["NATS_URL"], url = "nats://127.0.0.1:9", office.environment["NATS_URL"]
+    office.environment["MAILROOM_URL"] = "http://127.0.0.1:9"
     assert not (await asyncio.to_thread(complete, "agents pause ne")).strip()
-    office.environment["NATS_URL"] = url
+    del office.environment["MAILROOM_URL"]
 
 
 async def test_a_conversation_on_a_terminal(office: Office) -> None:

@@ -1,5 +1,6 @@
 """Commands that ask the gateway: its own machine, another one, and what they say if it cannot be asked."""
 
+import asyncio
 import json
 import subprocess
 import threading
@@ -14,7 +15,9 @@ from services.cli.api import find_login, login_path
 from shared import settings, subjects
 from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
+from shared.contracts import ResultOutcome, TaskStatus
 from tests.flow.test_approvals import answered, ask
+from tests.flow.test_cli import heard, stand_in
 from tests.support.server import Server, environment, run_mailroom
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("office_gateway")]
@@ -152,3 +155,47 @@ def test_what_another_command_has_just_done_counts(office_server: Server) -> Non
         assert done.returncode == 0, done.stderr
         shown = office_server.mailroom("show", f"just-{number}")
         assert "waits for the conductor" in " ".join(shown.stderr.split())
+
+
+async def test_a_goal_is_followed_to_its_end_though_the_gateway_is_killed(
+    fresh_office_server: Server,
+) -> None:
+    office = fresh_office_server
+    office.start_gateway()
+    async with heard(office, subjects.SUBMIT) as following:
+        process = office.start_mailroom("submit", "Look around", "--wait")
+        goal_id = json.loads((await following())[0])["goal_id"]
+        async with stand_in(office, goal_id) as conductor:
+            await conductor.take_up()
+            assert process.stdout is not None
+            assert goal_id in await asyncio.to_thread(process.stdout.readline)
+            await asyncio.sleep(0.5)
+            office.kill_gateway()
+            await asyncio.sleep(0.5)
+            await conductor.finish(TaskStatus.COMPLETED, outcome=ResultOutcome.DONE)
+            shown, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    assert (process.returncode, errors.count("on the bus instead")) == (0, 1)
+    assert "✓ done in" in shown
+
+
+def test_only_what_can_do_without_the_gateway_does(fresh_office_server: Server) -> None:
+    done = fresh_office_server.mailroom("submit", "Look around", "--id", "own")
+    assert "this works on the bus instead" in done.stderr
+    assert "Submitted as own" in done.stdout
+    refused = fresh_office_server.mailroom("retry", "own")
+    assert refused.returncode == 1
+    assert "its gateway does not run" in " ".join(refused.stderr.split())
+
+
+def test_from_another_machine_goals_are_acted_on_as_far_as_the_token_may(
+    office_server: Server, elsewhere: Elsewhere
+) -> None:
+    url, tokens = find_address(office_server.config), Tokens(office_server.config)
+    elsewhere.run("login", url, text=tokens.add("reader", Scope.READ))
+    assert "needs the scope submit" in elsewhere.says("submit", "Look around")
+    assert "needs the scope submit" in elsewhere.says("cancel", "nothing")
+    elsewhere.run("login", url, text=tokens.add("worker", Scope.SUBMIT))
+    done = elsewhere.run("submit", "Look around", "--json")
+    assert json.loads(done.stdout)["status"] == "submitted"
+    assert "There is no goal 'nothing'" in elsewhere.says("retry", "nothing")
+    assert "There is no goal 'a/b'" in elsewhere.says("cancel", "a/b")

@@ -1,5 +1,6 @@
 """``mailroom diff`` and ``mailroom apply`` with real repositories and a real server."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import AsyncIterator
@@ -9,12 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from services.cli.commands.patches import _place
+from shared.access.credentials import Tokens, find_address
+from shared.access.scopes import Scope
 from shared.contracts import TaskStatus, generate_task_id
 from shared.errors import MailroomError
 from shared.operations.patches import apply_patch, fit_patch, format_undo, read_files
+from shared.views.listed import PatchFile
 from tests.flow.test_cli import run, stand_in
 from tests.support.conductor import result_of
-from tests.support.server import Server
+from tests.support.server import Server, environment, run_mailroom
 
 pytestmark = pytest.mark.usefixtures("office_gateway")
 
@@ -245,3 +250,36 @@ async def test_a_goal_without_a_patch_says_so(office_server: Server, tmp_path: P
         gone = await run(office_server, "apply", goal_id, "--yes")
     assert "cannot be read" in gone.stderr
     assert (await run(office_server, "apply", goal_id, "--json")).returncode == 2
+
+
+async def test_on_another_machine_a_patch_is_applied_to_a_folder_there(
+    office_server: Server, tmp_path: Path, project: Path, patch: Path
+) -> None:
+    here = make_repository(tmp_path / "here")
+    secret = Tokens(office_server.config).add("laptop", Scope.SUBMIT)
+    elsewhere = environment(tmp_path / "elsewhere")
+    run_mailroom(elsewhere, "login", find_address(office_server.config), text=secret)
+    async with delivered(office_server, (patch, project)) as goal_id:
+        data = patch.read_bytes()
+        patch.rename(patch.with_suffix(".hidden"))  # the gateway's machine has it, this one has not
+        away = await asyncio.to_thread(run_mailroom, elsewhere, "diff", goal_id)
+        assert "cannot be read" in away.stderr
+        patch.with_suffix(".hidden").rename(patch)
+        shown = await asyncio.to_thread(run_mailroom, elsewhere, "diff", goal_id)
+        assert shown.stdout.encode() == data
+        done = await asyncio.to_thread(run_mailroom, elsewhere, "apply", goal_id, "--to", str(here), "--yes")
+        assert done.returncode == 0, done.stderr
+        story = await run(office_server, "show", goal_id)
+    assert (changed(here), changed(project)) == (True, False)
+    assert "laptop (user) → user report Applied" in story.stdout
+
+
+def test_a_patch_that_is_not_on_this_machine_is_written_there(tmp_path: Path, patch: Path) -> None:
+    state = tmp_path / "state"
+    data = patch.read_bytes()
+    patch.unlink()
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setenv("MAILROOM_STATE_DIR", str(state))
+        placed = _place(PatchFile(path=str(patch), folder="/srv/shop", data=data), "goal_1")
+    assert Path(placed.path) == state / "patches" / "goal_1" / "my-project.patch"
+    assert (Path(placed.path).read_bytes(), placed.folder) == (data, "/srv/shop")

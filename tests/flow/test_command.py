@@ -15,7 +15,7 @@ import pytest
 
 from shared.errors import ActionError
 from shared.sandbox import Limits, execution, remove_tree, run_command
-from shared.sandbox.execution import GRACE
+from shared.sandbox.jail import GRACE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.commands.chat.answering import ask_nexus
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -18,6 +17,7 @@ from shared.contracts import (
     StateChanged,
     TaskStatus,
 )
+from tests.support.asking import ask_nexus
 from tests.support.office import Office
 from tests.support.waiting import eventually
 

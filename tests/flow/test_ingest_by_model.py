@@ -9,7 +9,8 @@ import pytest
 from shared import subjects
 from shared.contracts import DailySpending, ListQuery
 from shared.memory import Memory
-from tests.support.model_server import Answer, Request, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import Request, serve_model
 from tests.support.office import Office
 from tests.support.waiting import eventually
 

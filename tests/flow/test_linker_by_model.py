@@ -8,7 +8,8 @@ import pytest
 
 from shared.contracts import Edge, EdgesQuery, Node, Relation
 from shared.memory import Memory
-from tests.support.model_server import Answer, ModelServer, Request, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, Request, serve_model
 from tests.support.office import Office
 from tests.support.waiting import eventually
 

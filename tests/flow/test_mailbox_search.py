@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.commands.chat.answering import ask_nexus
 from services.gateway.delivery.service import MailboxSearch
 from shared import settings, subjects
 from shared.access.scopes import read_owner_name
@@ -18,6 +17,7 @@ from shared.delivery.channels import DeliveryError, Mail
 from shared.delivery.mailbox import FoundMails, MailboxQuery, search_mailbox
 from shared.delivery.smtp import MailOutlet
 from shared.errors import ActionError, BusUnavailable
+from tests.support.asking import ask_nexus
 from tests.support.imap import PASSWORD, ImapServer, run_imap_server
 from tests.support.office import Office
 from tests.support.waiting import eventually

@@ -8,7 +8,8 @@ import pytest
 from shared.bus.records import submission_entry
 from shared.contracts import Node, Task, TaskStatus, generate_task_id
 from shared.memory import Memory
-from tests.support.model_server import Answer, Request, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import Request, serve_model
 from tests.support.office import Office
 from tests.support.prompt_caches import cached_share
 

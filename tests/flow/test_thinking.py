@@ -30,7 +30,8 @@ from shared.contracts import (
 from shared.errors import ActionError, ConfigError, Reject
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
-from tests.support.model_server import Answer, serve_model
+from tests.support.model_formats import Answer
+from tests.support.model_server import serve_model
 from tests.support.team import Team, open_team
 
 

@@ -11,7 +11,8 @@ import pytest
 from shared.contracts import AgentReport, Goal, ResultOutcome, TaskStatus
 from shared.subjects import mail
 from tests.support.http import Site
-from tests.support.model_server import Answer, ModelServer, Request
+from tests.support.model_formats import Answer
+from tests.support.model_server import ModelServer, Request
 from tests.support.office import Office
 from tests.support.server import run_mailroom
 

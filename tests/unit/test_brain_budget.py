@@ -4,8 +4,9 @@ import pytest
 
 from shared.contracts import DailySpending
 from shared.errors import BudgetSpent, ModelUnavailable
+from shared.llm.protocol import Usage
 from shared.llm.remote import CircuitBreaker
-from shared.reasoning.model import Budget, Usage
+from shared.reasoning.model import Budget
 
 
 def day(**spent: float) -> DailySpending:

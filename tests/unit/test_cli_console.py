@@ -30,10 +30,11 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.operations.approvals import view_request
-from shared.queries.progress import Progress
+from shared.queries.progress import describe_task
 from shared.text.display import clean, clean_block
 from shared.views.listed import Mail
 from shared.views.metrics import Metrics, PolicyMetrics, Velocity
+from shared.views.progress import Progress, TaskProgress
 from shared.views.timeline import GoalResults, Spent
 
 
@@ -123,8 +124,8 @@ def goal_with(*tasks: GoalTask, status: TaskStatus, **more: Any) -> Goal:
     return Goal(tasks=tasks, status=status, submitted_at="2026-01-02T03:04:05Z", **values)
 
 
-def state_of(step: str, status: TaskStatus, **more: Any) -> TaskState:
-    return TaskState(
+def state_of(step: str, status: TaskStatus, **more: Any) -> TaskProgress:
+    state = TaskState(
         step=step,
         seq=9,
         stored_at="2026-01-02T03:04:08Z",
@@ -133,6 +134,7 @@ def state_of(step: str, status: TaskStatus, **more: Any) -> TaskState:
         submitted_at="2026-01-02T03:04:06Z",
         **more,
     )
+    return describe_task(state)
 
 
 def live(progress: Progress) -> list[str]:
@@ -417,7 +419,7 @@ async def test_several_goals_are_shown_together_each_line_under_its_name() -> No
         console = Console(file=shown, width=80, force_terminal=terminal)
         async with asyncio.timeout(5):
             ended = await show_progress({"one": first(), "two": second()}, console)
-        assert [goal and goal.status for goal in ended] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
+        assert [each.goal and each.goal.status for each in ended] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
         assert "one" in shown.getvalue()
         if not terminal:
             lines = [line.partition(" ")[2] for line in shown.getvalue().splitlines()]

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from starlette.requests import Request
 
-from services.gateway.api.goals import GoalsQuery, NewGoal, require_whole_paths
+from services.gateway.api.goals import GoalsQuery, require_whole_paths
 from services.gateway.problems import Failure
 from services.gateway.routing import decode_body, decode_query
+from shared.views.listed import NewGoal
 
 
 @pytest.mark.parametrize(
@@ -62,11 +63,14 @@ async def test_an_unknown_field_is_refused_with_the_nearest_and_all_of_them() ->
         await decode_body(request(b'{"txt": "Look"}'), NewGoal)
     assert refused.value.status == 422
     assert refused.value.cure == (
-        "Did you mean 'text'? There are: text, context, context_refs, evidence_refs, priority, deadline"
+        "Did you mean 'text'? There are: text, context, context_refs, evidence_refs, priority, deadline, "
+        "goal_id, is_resolved"
     )
     with pytest.raises(Failure, match="no field 'extra'") as refused:
         await decode_body(request(b'{"text": "Look", "extra": 1}'), NewGoal)
-    assert refused.value.cure == "There are: text, context, context_refs, evidence_refs, priority, deadline"
+    assert refused.value.cure == (
+        "There are: text, context, context_refs, evidence_refs, priority, deadline, goal_id, is_resolved"
+    )
     with pytest.raises(msgspec.ValidationError, match="text"):
         await decode_body(request(b'{"text": 5}'), NewGoal)
     with pytest.raises(Failure, match="no parameter 'stat'") as refused:

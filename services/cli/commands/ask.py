@@ -1,9 +1,11 @@
 """``mailroom ask``: ask nexus, the front desk, a question and print its answer."""
 
+import asyncio
+
 import click
 
-from services.cli.commands.chat.answering import ask_nexus
-from services.cli.commands.chat.sessions import choose_session, session_options
+from services.cli.commands.chat.answering import Question, ask_nexus, choose_session
+from services.cli.commands.chat.sessions import session_options
 from services.cli.commands.options import (
     TextType,
     format_examples,
@@ -12,13 +14,10 @@ from services.cli.commands.options import (
     resolve_text,
     timeout_option,
 )
-from services.cli.connection import run_connected
 from services.cli.output.answers import print_answer
 from services.cli.output.console import print_json
 from services.cli.output.outcomes import FAILED
-from shared import subjects
-from shared.bus import Bus
-from shared.contracts import Question, Response, ResultOutcome
+from shared.contracts import ResultOutcome
 
 
 @click.command(
@@ -44,14 +43,8 @@ def ask(text: str, session: str, latest: bool, timeout: float, why: bool, as_jso
     text, resolved = resolve_text(text)
     print_resolved(resolved)
 
-    async def answered(bus: Bus) -> Response:
-        session_id = await choose_session(bus, session, latest=latest)
-        question = Question(
-            sender=subjects.USER, recipient=subjects.NEXUS, text=text, user_session_id=session_id
-        )
-        return await ask_nexus(bus, question, timeout)
-
-    answer = run_connected(answered)
+    question = Question(session=choose_session(session, latest=latest), text=text)
+    answer = asyncio.run(ask_nexus(question, timeout))
     if as_json:
         print_json(answer)
     else:

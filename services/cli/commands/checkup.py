@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 from rich.console import Console
 
+from services.cli import api
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import (
     FolderType,
@@ -19,24 +21,17 @@ from services.cli.commands.options import (
     report_options,
     write_reports,
 )
-from services.cli.commands.submit import (
-    Ended,
-    format_hint,
-    run_watched,
-    watch_all,
-)
+from services.cli.commands.submit import Ended, format_hint, run_watched, send_goal, watch_all
 from services.cli.commands.up import EXAMPLE
-from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import FAILED, CheckUp, exit_code
 from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import COLOURS, LogLine
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings
-from shared.bus import Bus
 from shared.bus.connecting import find_instance
 from shared.errors import StartError
-from shared.operations.submission import make_body, submit_and_follow, submit_once
+from shared.views.listed import NewGoal
 
 
 class Part(NamedTuple):
@@ -89,19 +84,27 @@ def checkup(
     --fail-on names.
     """
     places = list(dict.fromkeys(folders or (Path.cwd().resolve(),)))
-    bodies = [_make_body(folder, only) for folder in places]
+    part = PARTS[only] if only else CHECKUP
+    goals = [
+        NewGoal(
+            text=part.request.format(quote(str(folder))),
+            context={"playbook": part.playbook, "repo": str(folder)},
+            is_resolved=True,
+        )
+        for folder in places
+    ]
     if len(places) > 1 and (junit or sarif):
         raise click.UsageError("--junit and --sarif take one folder: the paths in them are relative to it")
     if no_wait:
         if office or fail_on or junit or sarif:
             raise click.UsageError("--no-wait goes without --office, --fail-on, --junit and --sarif")
-        _submit(bodies, as_json)
+        submitted = [send_goal(goal) for goal in goals]
+        text = "\n".join(f"Submitted as {each.goal_id}\n{format_hint(each.goal_id)}" for each in submitted)
+        shown = [{"goal_id": each.goal_id, "status": each.status} for each in submitted]
+        print_result(shown[0] if len(shown) == 1 else {"checkups": shown}, text, as_json)
         return
-    ended = run_watched(
-        lambda bus, console: _check_up(bus, console, bodies),
-        as_json,
-        office_for_command if office else _connect,
-    )
+    work = partial(_check_up, places, goals)
+    ended = run_watched(work, as_json, office_for_command if office else _require_office)
     write_reports(ended[0][1], junit, sarif)
     codes = [exit_code(*each, fail_on) for each in ended]
     found = [
@@ -115,46 +118,27 @@ def checkup(
 
 
 @asynccontextmanager
-async def _connect() -> AsyncIterator[Bus]:
-    """As connect; the error without an office names --office too."""
+async def _require_office() -> AsyncIterator[None]:
+    """Raise StartError if there is no office here, with a cure that names --office too."""
     config = settings.load()
-    if not config.nats_url and find_instance(config) is None and not is_held(config.state_dir):
+    is_asked = config.url or config.nats_url or api.read_login(config)
+    if not is_asked and find_instance(config) is None and not is_held(config.state_dir):
         raise StartError(
             f"No office is running in {config.state_dir}",
             "Start one with 'mailroom up', or for this command alone with --office",
         )
-    async with connect() as bus:
-        yield bus
+    yield
 
 
-def _make_body(folder: Path, only: str | None) -> dict[str, Any]:
-    part = PARTS[only] if only else CHECKUP
-    context = {"playbook": part.playbook, "repo": str(folder)}
-    return make_body(part.request.format(quote(str(folder))), context)
-
-
-def _submit(bodies: list[dict[str, Any]], as_json: bool) -> None:
-    async def submit(bus: Bus) -> None:
-        for body in bodies:
-            await submit_once(bus, body)
-
-    run_connected(submit)
-    ids = [str(body["goal_id"]) for body in bodies]
-    text = "\n".join(f"Submitted as {goal_id}\n{format_hint(goal_id)}" for goal_id in ids)
-    submitted = [{"goal_id": goal_id, "status": "submitted"} for goal_id in ids]
-    print_result(submitted[0] if len(ids) == 1 else {"checkups": submitted}, text, as_json)
-
-
-async def _check_up(bus: Bus, console: Console, bodies: list[dict[str, Any]]) -> list[Ended]:
+async def _check_up(folders: list[Path], goals: list[NewGoal], console: Console) -> list[Ended]:
     """Submit all, then follow them together."""
-    folders = [Path(body["context"]["repo"]) for body in bodies]
     names = [folder.name for folder in folders]
-    goals = {}
-    for body, folder in zip(bodies, folders, strict=True):
-        name = "" if len(bodies) == 1 else folder.name if names.count(folder.name) == 1 else str(folder)
-        goals[str(body["goal_id"])] = name, await submit_and_follow(bus, body)
-        console.print(f"{folder}: {body['goal_id']}", soft_wrap=True)
-    return await watch_all(bus, console, goals)
+    submitted = {}
+    for folder, goal in zip(folders, goals, strict=True):
+        name = "" if len(goals) == 1 else folder.name if names.count(folder.name) == 1 else str(folder)
+        submitted[name] = await asyncio.to_thread(send_goal, goal)
+        console.print(f"{folder}: {submitted[name].goal_id}", soft_wrap=True)
+    return await watch_all(submitted, console)
 
 
 def _print(ended: list[Ended], places: list[Path]) -> None:
@@ -166,15 +150,14 @@ def _print(ended: list[Ended], places: list[Path]) -> None:
 
 
 @asynccontextmanager
-async def office_for_command() -> AsyncIterator[Bus]:
-    """A connection as the person to the office, which runs at least until the end of the block.
+async def office_for_command() -> AsyncIterator[None]:
+    """An office, which runs at least until the end of the block.
 
     Raises StartError if the office is starting or stopping, MailroomError if it does not start.
     """
     config = settings.load()
     if config.nats_url or find_instance(config) is not None:
-        async with connect() as bus:
-            yield bus
+        yield
         return
     lock = InstanceLock.acquire(config.state_dir)
     if lock is None:
@@ -184,8 +167,7 @@ async def office_for_command() -> AsyncIterator[Bus]:
     click.echo(f"Starting the office in {config.state_dir}", err=True)
     try:
         await supervisor.start()
-        async with connect() as bus:
-            yield bus
+        yield
     except asyncio.CancelledError:
         click.echo("\nThe office closes; what is open goes on with the next 'mailroom up'.", err=True)
         raise

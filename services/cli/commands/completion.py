@@ -1,21 +1,17 @@
-"""What the shell completes: agents, goals, sessions and kinds of memory, as the office has them now.
-
-The bus is imported when something is completed: other commands may not need it.
-"""
+"""What the shell completes: agents, goals, sessions and kinds of memory, as the gateway has them now."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
-from shared import subjects
-from shared.contracts import KINDS
+from services.cli import api
+from shared import settings
+from shared.contracts import KINDS, Presence
 from shared.errors import MailroomError
-
-if TYPE_CHECKING:
-    from shared.bus import Bus
+from shared.views.desk import SessionSummary
 
 PATIENCE = 2.0  # Seconds that a completion may take; without an office there is none
 MAX_ITEMS = 200
@@ -23,27 +19,37 @@ MAX_ITEMS = 200
 Named = tuple[str, str]  # What is completed, and a few words on it
 
 
-async def list_goals(bus: "Bus") -> list[Named]:
-    """The ids of all goals, the latest first, and the words for the latest."""
-    from shared.queries.records import count_subjects
-
-    names = await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
-    ids = sorted((name.rpartition(".")[2] for name in names), reverse=True)
-    return [("last", "the latest goal"), *((each, "") for each in ids)]
+class _Goal(msgspec.Struct, frozen=True):
+    goal_id: str
 
 
-async def list_agents(bus: "Bus") -> list[Named]:
+class _Names(msgspec.Struct, frozen=True):
+    processes: list[Presence] = []
+    goals: list[_Goal] = []
+    sessions: list[SessionSummary] = []
+
+
+def name_goals() -> list[Named]:
+    """The words for the latest goal, and the ids of the latest goals."""
+    return [
+        ("last", "the latest goal"),
+        *((each.goal_id, "") for each in _ask(f"/goals?limit={MAX_ITEMS}").goals),
+    ]
+
+
+def name_agents() -> list[Named]:
     """The agents at work."""
-    from shared.bus.records import read_presences
-
-    return [(name, "") for name in sorted({presence.agent for presence in await read_presences(bus)})]
+    return [(name, "") for name in sorted({each.agent for each in _ask("/processes").processes})]
 
 
-async def list_sessions(bus: "Bus") -> list[Named]:
+def name_sessions() -> list[Named]:
     """The sessions that can be continued, with how each began."""
-    from shared.queries.office import list_conversations
+    return [(each.session_id, each.title[:60]) for each in _ask("/desk/sessions").sessions]
 
-    return [(each.session_id, each.title[:60]) for each in await list_conversations(bus)]
+
+def _ask(path: str) -> _Names:
+    login = api.find_login(settings.load(), wait=0)
+    return api.get(path, _Names, timeout=PATIENCE, is_fresh=False, login=login)
 
 
 class OfficeName(click.ParamType[str]):
@@ -51,7 +57,7 @@ class OfficeName(click.ParamType[str]):
 
     name = "text"
 
-    def __init__(self, read: Callable[["Bus"], Awaitable[list[Named]]]) -> None:
+    def __init__(self, read: Callable[[], list[Named]]) -> None:
         self._read = read
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -62,7 +68,9 @@ class OfficeName(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """The names that begin with what is written; none if the office cannot be asked."""
-        return complete(_read_now(self._read), incomplete)
+        with contextlib.suppress(MailroomError, OSError):
+            return complete(self._read(), incomplete)
+        return []
 
 
 def complete(names: Iterable[Named], incomplete: str) -> list[CompletionItem]:
@@ -71,39 +79,25 @@ def complete(names: Iterable[Named], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name, help=words or None) for name, words in found[:MAX_ITEMS]]
 
 
-def _read_now(read: Callable[["Bus"], Awaitable[list[Named]]]) -> list[Named]:
-    import asyncio
-
-    from services.cli.connection import connect
-
-    async def connected() -> list[Named]:
-        async with asyncio.timeout(PATIENCE), connect(wait=0.0) as bus:
-            return await read(bus)
-
-    with contextlib.suppress(MailroomError, OSError, TimeoutError):
-        return asyncio.run(connected())
-    return []
-
-
 class AgentName(OfficeName):
     """The name of an agent."""
 
     def __init__(self) -> None:
-        super().__init__(list_agents)
+        super().__init__(name_agents)
 
 
 class GoalName(OfficeName):
     """The id of a goal, or its beginning or end."""
 
     def __init__(self) -> None:
-        super().__init__(list_goals)
+        super().__init__(name_goals)
 
 
 class SessionName(OfficeName):
     """The id of a session, or its beginning or end."""
 
     def __init__(self) -> None:
-        super().__init__(list_sessions)
+        super().__init__(name_sessions)
 
 
 class KindName(click.ParamType[str]):

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from services.cli.commands.chat.answering import ask_nexus
+from services.cli.api import Login
+from services.cli.commands.chat.answering import Question, ask_nexus, make_session
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import format_examples, quote
 from services.cli.commands.tail import MessageFilter, print_gap, print_message
@@ -26,13 +27,13 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
-from shared.access.credentials import create_link
+from shared.access.credentials import create_link, find_address, read_command_token
 from shared.bus import Bus
-from shared.contracts import Goal, Question, TaskStatus, generate_task_id
+from shared.contracts import TaskStatus
 from shared.errors import StartError
-from shared.operations.submission import submit_and_follow
+from shared.operations.submission import make_body, publish
 from shared.queries.audit_log import AuditFollower, Gap
-from shared.queries.results import add_spending, read_results
+from shared.queries.progress import follow_to_results
 from shared.settings import Settings
 
 
@@ -118,33 +119,27 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         text = f"{EXAMPLE} {quote(str(repo))}"
         _print_heading(f'mailroom submit "{text}"  and every message, as in  mailroom tail')
         async with _tail(bus):
-            goal = await _submit(bus, text, repo)
+            body = make_body(text, {"repo": str(repo)})
+            submitted = await publish(bus, body)
+            changes = follow_to_results(bus, config, str(body["goal_id"]), submitted)
+            *_, ended = [progress async for progress in changes]
         _print_heading("Outcome")
-        print_outcome(
-            goal, open_console(), await add_spending(bus, config, goal, await read_results(bus, goal))
-        )
+        goal = ended.goal
+        assert goal is not None
+        print_outcome(goal, open_console(), ended.results)
         if goal.report_path:
             click.echo(f"\nAll of it: less {shlex.quote(goal.report_path)}")
         if goal.status is not TaskStatus.COMPLETED:
             return False
         _print_heading(f'mailroom ask "{QUESTION}"')
-        question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
-        print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
+        login = Login(url=find_address(config), token=read_command_token(config), is_here=True)
+        question = Question(session=make_session(), text=QUESTION)
+        print_answer(await ask_nexus(question, ANSWER_TIMEOUT, login))
         if sys.stdout.isatty():  # elsewhere the office closes at once
             click.echo(f"\nIn a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
         return True
     finally:
         await bus.close()
-
-
-async def _submit(bus: Bus, text: str, repo: Path) -> Goal:
-    context = {"repo": str(repo)}
-    goal_id = generate_task_id("goal")
-    body = {"text": text, "goal_id": goal_id, "requester": subjects.USER, "context": context}
-    changes = [progress async for progress in await submit_and_follow(bus, body)]
-    goal = changes[-1].goal
-    assert goal is not None
-    return goal
 
 
 @asynccontextmanager

@@ -12,9 +12,9 @@ from rich.text import Text
 from services.cli.output.console import format_end, print_block, print_wrapped, shorten
 from services.cli.output.outcomes import format_cost, format_headline
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
-from shared.queries.progress import Progress
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
+from shared.views.progress import Progress
 from shared.views.timeline import GoalResults
 
 ANSWER_WITHIN = 10  # The answer begins within these first lines of a report, if it is repeated there
@@ -104,7 +104,7 @@ APPROVALS_COMMAND = "mailroom approvals list"
 NOT_ACCEPTED = "The conductor has not accepted it yet; 'mailroom status' shows whether it runs"
 
 
-async def show_progress(goals: Mapping[str, AsyncIterator[Progress]], console: Console) -> list[Goal | None]:
+async def show_progress(goals: Mapping[str, AsyncIterator[Progress]], console: Console) -> list[Progress]:
     """Print every change of goals, each under its name, until all have ended; returns their last states."""
     if console.is_terminal:
         return await _show_live(goals, console)
@@ -114,7 +114,7 @@ async def show_progress(goals: Mapping[str, AsyncIterator[Progress]], console: C
 # --- on a terminal -------------------------------------------------------------------------------
 
 
-async def _show_live(goals: Mapping[str, AsyncIterator[Progress]], console: Console) -> list[Goal | None]:
+async def _show_live(goals: Mapping[str, AsyncIterator[Progress]], console: Console) -> list[Progress]:
     begun = time.monotonic()
     latest = dict.fromkeys(goals, Progress())
 
@@ -133,7 +133,7 @@ async def _show_live(goals: Mapping[str, AsyncIterator[Progress]], console: Cons
 
     with Live(get_renderable=render, console=console, refresh_per_second=5, vertical_overflow="visible"):
         await asyncio.gather(*(follow(name, changes) for name, changes in goals.items()))
-    return [progress.goal for progress in latest.values()]
+    return list(latest.values())
 
 
 def _format_live(progress: Progress, waited: float) -> RenderableType:
@@ -193,10 +193,10 @@ def _format_duration(progress: Progress, task: GoalTask) -> str:
 # --- elsewhere -----------------------------------------------------------------------------------
 
 
-async def _show_lines(changes: AsyncIterator[Progress], console: Console, name: str = "") -> Goal | None:
+async def _show_lines(changes: AsyncIterator[Progress], console: Console, name: str = "") -> Progress:
     lead = f"{name}: " if name else ""
     printed: dict[str, str] = {}
-    goal: Goal | None = None
+    progress = Progress()
     async for progress in changes:
         goal = progress.goal
         if goal is None:
@@ -210,7 +210,7 @@ async def _show_lines(changes: AsyncIterator[Progress], console: Console, name: 
             if printed.get(key) != line:
                 printed[key] = line
                 _print_line(console, f"{lead}{line}")
-    return goal
+    return progress
 
 
 def _format_line(progress: Progress, task: GoalTask) -> str:

@@ -2,27 +2,26 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePath
 
 import click
 
+from services.cli import api
 from services.cli.commands.options import FolderType, format_examples, goal_argument, json_option
-from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json
-from shared.contracts import Goal
+from shared import settings
+from shared.errors import MailroomError
+from shared.files import write_atomically
 from shared.operations.patches import (
-    Applied,
     Fitting,
     apply_fitting,
     describe_patch,
     fit_delivered,
-    read_goal_patches,
-    read_patch,
     read_stat,
-    record_applied,
 )
-from shared.queries.results import DeliveredPatch
 from shared.text.display import clean_block
+from shared.views.listed import Applied, DeliveredPatch, GoalPatches, PatchFile
 
 names_argument = click.argument("names", metavar="[PROJECT]...", nargs=-1)
 
@@ -36,16 +35,15 @@ def diff(name: str, names: tuple[str, ...], as_json: bool) -> None:
 
     In a pipe they are printed unchanged, so that git apply can read them.
     """
-    _, patches = _read(name, names)
+    found = _read(name, names)
     if as_json:
-        print_json([describe_patch(each) for each in patches])
+        print_json([describe_patch(_place(each, found.goal_id)) for each in found.patches])
         return
-    for patch in patches:
-        data = read_patch(patch)
+    for patch in found.patches:
         if sys.stdout.isatty():
-            _print_patch(patch, data)
+            _print_patch(patch)
         else:
-            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.write(patch.data)
 
 
 @click.command(epilog=format_examples("mailroom apply last"))
@@ -62,27 +60,46 @@ def apply(name: str, names: tuple[str, ...], folder: Path | None, yes: bool, as_
     """
     if as_json and not yes:
         raise click.UsageError("--json needs --yes: there is nobody to ask")
-    goal, patches = _read(name, names)
-    if folder and len(patches) > 1:
-        listed = ", ".join(each.name for each in patches)
+    found = _read(name, names)
+    if folder and len(found.patches) > 1:
+        listed = ", ".join(each.name for each in found.patches)
         raise click.UsageError(f"--to takes one patch; name a project: {listed}")
-    done = [_apply(each, folder, goal, ask=not yes, quiet=as_json) for each in patches]
+    done = [_apply(each, folder, found.goal_id, ask=not yes, quiet=as_json) for each in found.patches]
     if applied := [each for each in done if each.done == "applied"]:
-        run_connected(lambda bus: record_applied(bus, goal, applied))
+        try:
+            api.post(f"{api.goal_path(found.goal_id)}/applied", type(None), {"patches": applied})
+        except MailroomError as error:
+            click.echo(f"That it was applied is not on record: {error}", err=True)
     if as_json:
-        print_json({"goal_id": goal.goal_id, "patches": done})
+        print_json({"goal_id": found.goal_id, "patches": done})
     if any(each.done in ("refused", "declined") for each in done):
         raise SystemExit(1)
 
 
-def _read(name: str, names: Sequence[str]) -> tuple[Goal, list[DeliveredPatch]]:
-    """The goal and its patches, or those of the projects named."""
-    return run_connected(lambda bus: read_goal_patches(bus, name, names))
+def _read(name: str, names: Sequence[str]) -> GoalPatches:
+    """The patches of the goal, or those of the projects named."""
+    return api.get(f"{api.goal_path(name)}/patches", GoalPatches, {"project": tuple(names)})
 
 
-def _print_patch(patch: DeliveredPatch, data: bytes) -> None:
+def _place(patch: PatchFile, goal_id: str) -> DeliveredPatch:
+    """The patch as a file of this machine: that of the agents if it is here, else one in the state folder."""
+    with suppress(OSError):
+        if Path(patch.path).read_bytes() == patch.data:
+            return patch
+    path = settings.load().state_dir / "patches" / goal_id / PurePath(patch.path).name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, patch.data)
+    except OSError as error:
+        raise MailroomError(
+            f"{path} cannot be written: {error.strerror}", "Make its folder writable"
+        ) from None
+    return DeliveredPatch(path=str(path), folder=patch.folder)
+
+
+def _print_patch(patch: PatchFile) -> None:
     click.secho(f"{patch.name}, for {patch.folder or 'an unknown folder'}", bold=True)
-    for line in clean_block(data.decode("utf-8", "replace")).splitlines():
+    for line in clean_block(patch.data.decode("utf-8", "replace")).splitlines():
         click.echo(colour(line, _line_colour(line)))
 
 
@@ -95,13 +112,13 @@ def _line_colour(line: str) -> str | None:
 # --- applying --------------------------------------------------------------------------------------
 
 
-def _apply(patch: DeliveredPatch, folder: Path | None, goal: Goal, *, ask: bool, quiet: bool) -> Applied:
-    fitting = fit_delivered(patch, folder, goal)
+def _apply(patch: PatchFile, folder: Path | None, goal_id: str, *, ask: bool, quiet: bool) -> Applied:
+    fitting = fit_delivered(_place(patch, goal_id), folder, goal_id)
     if refused := fitting.refused:
         click.echo(f"{patch.name} was not applied. {refused.problem}. {refused.cure}", err=True)
         return refused
     if not quiet:
-        _print_patch(patch, read_patch(patch))
+        _print_patch(patch)
         click.echo(f"\n{read_stat(fitting.fit.patch)}")
     return _apply_fitting(fitting, ask=ask, quiet=quiet)
 

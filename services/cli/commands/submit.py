@@ -1,8 +1,9 @@
 """``mailroom submit``: submit a goal, and follow it until it ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from services.cli import api
 from services.cli.commands.goal_view import print_outcome, show_progress
 from services.cli.commands.options import (
     TextType,
@@ -26,25 +28,24 @@ from services.cli.commands.options import (
     resolve_text,
     write_reports,
 )
-from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
 from shared import settings
-from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority
-from shared.operations.submission import GOAL_ID, make_body, submit_and_follow, submit_once
-from shared.queries.progress import Progress
-from shared.queries.results import add_spending, read_results
+from shared.errors import BusUnavailable
 from shared.text.times import format_utc
+from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
+from shared.views.progress import Progress
 from shared.views.timeline import GoalResults
 
 T = TypeVar("T")
 Ended = tuple[Goal, GoalResults]  # A goal that has ended, and the results of its tasks
+SILENCE = 45.0  # Seconds without any event after which the gateway counts as gone: it sends one every 15
 PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
 
 
 def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not GOAL_ID.fullmatch(value):
+    if value is not None and not re.fullmatch(GOAL_ID, value):
         raise click.BadParameter("it must be 1 to 80 letters, digits, '_' or '-'", ctx, param)
     return value
 
@@ -101,20 +102,23 @@ def submit(
     text, resolved = resolve_text(text)
     context, more = resolve_context(context)
     print_resolved(resolved | more)
-    body = make_body(text, context, goal_id)
-    if priority:
-        body["priority"] = TaskPriority(priority)
-    if deadline:
-        body["deadline"] = format_utc(deadline)
+    goal = NewGoal(
+        text=text,
+        context=context,
+        priority=TaskPriority(priority or TaskPriority.MEDIUM),
+        deadline=format_utc(deadline) if deadline else "",
+        goal_id=goal_id or "",
+        is_resolved=True,
+    )
+    submitted = send_goal(goal)
     if wait:
-        goal, results = run_watched(partial(submit_and_watch, body=body), as_json)
-        write_reports(results, junit, sarif)
-        raise SystemExit(print_goal(goal, results, fail_on, as_json))
-    known = run_connected(lambda bus: submit_once(bus, body))
-    goal_id = str(body["goal_id"])
-    said = f"Submitted before; it is {known.status}" if known else f"Submitted as {goal_id}"
-    status = str(known.status) if known else "submitted"
-    print_result({"goal_id": goal_id, "status": status}, f"{said}\n{format_hint(goal_id)}", as_json)
+        ended = run_watched(partial(watch, submitted, "Submitted as"), as_json)
+        write_reports(ended[1], junit, sarif)
+        raise SystemExit(print_goal(*ended, fail_on, as_json))
+    known = submitted.status != "submitted"
+    said = f"Submitted before; it is {submitted.status}" if known else f"Submitted as {submitted.goal_id}"
+    shown = {"goal_id": submitted.goal_id, "status": submitted.status}
+    print_result(shown, f"{said}\n{format_hint(submitted.goal_id)}", as_json)
 
 
 def format_hint(goal_id: str) -> str:
@@ -122,56 +126,85 @@ def format_hint(goal_id: str) -> str:
     return f"Follow it: mailroom tail --since 1h --goal {goal_id}\nStatus:    mailroom show {goal_id}"
 
 
+def send_goal(goal: NewGoal) -> SubmittedGoal:
+    """Submit a goal to the gateway; on the bus if the gateway of this machine is away."""
+    try:
+        return api.post("/goals", SubmittedGoal, goal, login=api.find_login(settings.load(), wait=0))
+    except api.GatewayAway as error:
+        away = error
+
+    async def submit() -> SubmittedGoal:
+        from services.cli.connection import connect_instead
+        from shared.operations.submission import make_body, submit_once
+
+        body = make_body(goal.text, goal.context, goal.goal_id) | {"priority": goal.priority}
+        async with connect_instead(away) as bus:
+            return await submit_once(bus, body | ({"deadline": goal.deadline} if goal.deadline else {}))
+
+    return asyncio.run(submit())
+
+
+async def follow_goal(goal: SubmittedGoal) -> AsyncGenerator[Progress, None]:
+    """The progress of a goal until it has ended; goes on on the bus if the gateway of this machine ends."""
+    try:
+        stream = await asyncio.to_thread(
+            api.EventStream,
+            f"/goals/{api.segment(goal.goal_id)}/progress",
+            {"progress": Progress, "ended": Progress},
+            "ended",
+            query={"submitted": goal.seq},
+            timeout=SILENCE,
+            login=api.find_login(settings.load(), wait=0),
+        )
+        async with aclosing(stream.events()) as events:
+            async for progress in events:
+                yield progress
+        return
+    except api.GatewayAway as error:
+        away = error
+    from services.cli.connection import connect_instead
+    from shared.queries.progress import follow_to_results
+
+    async with connect_instead(away) as bus:
+        async for progress in follow_to_results(bus, settings.load(), goal.goal_id, goal.seq):
+            yield progress
+
+
 def run_watched(
-    follow: Callable[[Bus, Console], Awaitable[T]],
+    follow: Callable[[Console], Awaitable[T]],
     as_json: bool,
-    open_bus: Callable[[], AbstractAsyncContextManager[Bus]] = connect,
+    office: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> T:
-    """Run what follows goals, with a connection and a console for the progress; Ctrl-C exits with 1."""
+    """Run what follows goals, with a console for the progress, in an ``office``; Ctrl-C exits with 1."""
     console = open_console(stderr=as_json)
     console.quiet = as_json and not console.is_terminal
 
-    async def connected() -> T:
-        async with open_bus() as bus:
-            return await follow(bus, console)
+    async def run() -> T:
+        async with office():
+            return await follow(console)
 
     try:
-        return asyncio.run(connected())
+        return asyncio.run(run())
     except KeyboardInterrupt:
         raise SystemExit(1) from None
 
 
-async def submit_and_watch(bus: Bus, console: Console, body: dict[str, Any]) -> Ended:
-    """Submit a goal and show its progress; returns it once it has ended, with its results."""
-    changes = await submit_and_follow(bus, body)
-    return await watch(bus, console, str(body["goal_id"]), changes, "Submitted as")
-
-
-async def watch(
-    bus: Bus, console: Console, goal_id: str, changes: AsyncIterator[Progress], heading: str
-) -> Ended:
+async def watch(goal: SubmittedGoal, heading: str, console: Console) -> Ended:
     """Show the progress of a goal to its end; says how to go on if it is interrupted."""
-    console.print(f"{heading} {goal_id}", soft_wrap=True)
-    return (await watch_all(bus, console, {goal_id: ("", changes)}))[0]
+    console.print(f"{heading} {goal.goal_id}", soft_wrap=True)
+    return (await watch_all({"": goal}, console))[0]
 
 
-async def watch_all(
-    bus: Bus, console: Console, goals: Mapping[str, tuple[str, AsyncIterator[Progress]]]
-) -> list[Ended]:
-    """Show the progress of several goals, by their ids, each under its name, as ``watch`` does of one."""
+async def watch_all(goals: Mapping[str, SubmittedGoal], console: Console) -> list[Ended]:
+    """Show the progress of several goals, each under its name, as ``watch`` does of one."""
     try:
-        ended = await show_progress(dict(goals.values()), console)
-    except asyncio.CancelledError:
-        hints = "\n".join(format_hint(goal_id) for goal_id in goals)
+        ended = await show_progress({name: follow_goal(goal) for name, goal in goals.items()}, console)
+    except (asyncio.CancelledError, BusUnavailable):
+        hints = "\n".join(format_hint(goal.goal_id) for goal in goals.values())
         running = "the goal keeps" if len(goals) == 1 else "the goals keep"
         click.echo(f"\nDetached; {running} running.\n{hints}", err=True)
         raise
-    config = settings.load()
-    return [
-        (goal, await add_spending(bus, config, goal, await read_results(bus, goal)))
-        for goal in ended
-        if goal is not None
-    ]
+    return [(each.goal, each.results) for each in ended if each.goal and each.results]
 
 
 def print_goal(goal: Goal, results: GoalResults, fail_on: str | None, as_json: bool) -> int:

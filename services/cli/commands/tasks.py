@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -26,6 +27,7 @@ from shared.text.times import format_span, parse_time, seconds_between
 from shared.views.listed import LatestGoals
 
 RECENT = timedelta(hours=24)  # Goals that ended longer ago are listed with --all only
+MAX_REASON = 2_000  # The most characters of a reason that the gateway takes
 MAX_LINE = 200
 """The most characters of a text, also where no terminal cuts the line; ``mailroom show`` has all of it."""
 
@@ -83,17 +85,22 @@ def _format_task(task: GoalTask) -> Text:
     )
 
 
+class _Cancelled(msgspec.Struct, frozen=True):
+    goal_id: str
+    status: str
+    state: str
+    summary: str
+
+
 @click.command()
 @click.argument("goal_id", metavar="ID", type=GoalName())
 @click.option("--reason", default="", help="The reason, stored in the goal's record.")
 @json_option
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:
     """Cancel the goal ID and its open tasks."""
-    from services.cli.connection import run_connected
-    from shared.operations.goals import cancel_goal
-
-    goal = run_connected(lambda bus: cancel_goal(bus, goal_id, reason))
+    body = {"reason": reason[:MAX_REASON], "must_be_open": True}
+    goal = api.post(f"{api.goal_path(goal_id)}/cancel", _Cancelled, body)
     text = f"Requested; the conductor has not acted on it yet: mailroom show {goal.goal_id}"
-    if goal.status.final:
+    if goal.state == "ended":
         text = f"{goal.goal_id} ended: {goal.status}"
-    print_result({"goal_id": goal.goal_id, "status": goal.status, "reason": goal.reason}, text, as_json)
+    print_result({"goal_id": goal.goal_id, "status": goal.status, "reason": goal.summary}, text, as_json)

@@ -11,7 +11,7 @@ from shared.access.scopes import Scope
 from shared.contracts import Delivery, DeliveryReply, DeliveryStatus
 from shared.delivery.channels import Deliver, describe, read_deliver
 from shared.errors import ConfigError
-from shared.views.listed import ChannelView, DeliveryPage, DeliveryView, ReplyView
+from shared.views.deliveries import ChannelView, DeliveryPage, DeliveryView, ReplyView
 
 MAX_REPLIES = 20
 

@@ -23,7 +23,7 @@ from services.gateway.routing import JSON, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.contracts import AnswerWords
-from shared.views.listed import Asked, Note, Session, SessionSummary, Turn
+from shared.views.desk import Asked, Note, Session, SessionSummary, Turn
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.goals import ONE, SubmittedGoal, summarize_goals
+from services.gateway.api.goals import ONE, summarize_goals
+from services.gateway.api.patches import read_goal_patches, record_applied
 from services.gateway.call import Call
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
@@ -15,23 +16,22 @@ from shared.contracts.records import MAX_INSTRUCTION
 from shared.errors import TooLate
 from shared.operations.goals import cancel_goal, find_ended, make_retry, resume_goal
 from shared.operations.patches import (
-    Applied,
     PatchView,
     apply_fitting,
     describe_patch,
     fit_delivered,
-    read_goal_patches,
-    record_applied,
 )
-from shared.operations.submission import derive_goal_id, submit_keyed
-from shared.queries.results import DeliveredPatch, find_goal
+from shared.operations.submission import derive_goal_id, submit_once
+from shared.queries.results import find_goal
+from shared.views.listed import Applied, DeliveredPatch, SubmittedGoal
 from shared.views.timeline import GoalSummary
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a goal is stopped."""
+    """Why a goal is stopped; if it ``must_be_open``, one that is cancelled already is a conflict."""
 
     reason: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    must_be_open: bool = False
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,7 +87,7 @@ async def cancel(call: Call, body: Cancellation) -> GoalSummary:
         goal = await cancel_goal(call.gateway.bus, name, body.reason, person=call.person.name)
     except TooLate:
         goal, _ = await find_goal(call.gateway.bus, name)
-        if goal.status is not TaskStatus.CANCELLED:
+        if body.must_be_open or goal.status is not TaskStatus.CANCELLED:
             raise
     return (await summarize_goals(call.gateway, [goal]))[0]
 
@@ -98,8 +98,7 @@ async def retry(call: Call, body: Nothing) -> SubmittedGoal:
     goal = await find_ended(bus, call.path["goal_id"])
     key = call.key and f"retry {goal.goal_id} {call.key}"
     goal_id = derive_goal_id(bus, person, key)
-    await submit_keyed(bus, make_retry(goal, goal_id, person=person), key)
-    return SubmittedGoal(goal_id=goal_id)
+    return await submit_once(bus, make_retry(goal, goal_id, person=person), key)
 
 
 async def say(call: Call, body: Words) -> GoalSummary:
@@ -118,7 +117,7 @@ async def diff(call: Call) -> Patches:
 
 
 def _examine(patch: DeliveredPatch, goal: Goal) -> PatchState:
-    fitting = fit_delivered(patch, None, goal)
+    fitting = fit_delivered(patch, None, goal.goal_id)
     shown = msgspec.structs.asdict(describe_patch(patch))
     if refused := fitting.refused:
         return PatchState(**shown, fit="refused", problem=refused.problem, cure=refused.cure)
@@ -134,11 +133,11 @@ async def apply(call: Call, body: Choice) -> AppliedPatches:
     goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"], body.projects)
 
     def apply_one(patch: DeliveredPatch) -> Applied:
-        return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal))
+        return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal.goal_id))
 
     done = [await asyncio.to_thread(apply_one, patch) for patch in patches]
     if applied := [each for each in done if each.done == "applied"]:
-        await record_applied(call.gateway.bus, goal, applied, person=call.person.name)
+        await record_applied(call.gateway.bus, goal.goal_id, applied, person=call.person.name)
     return AppliedPatches(goal_id=goal.goal_id, patches=done)
 
 

@@ -14,16 +14,14 @@ from shared import subjects
 from shared.access.scopes import Scope
 from shared.contracts import (
     Goal,
-    TaskPriority,
     TaskStatus,
 )
-from shared.contracts.base import MAX_TEXT
 from shared.operations.goals import read_controls
-from shared.operations.submission import derive_goal_id, make_body, submit_keyed
+from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.tasks.submission import MAX_BYTES
 from shared.text.display import flatten
 from shared.text.times import format_utc, parse_time, seconds_between
-from shared.views.listed import LatestGoals
+from shared.views.listed import LatestGoals, NewGoal, SubmittedGoal
 from shared.views.timeline import GoalSummary, WorkingAgent
 
 ONE = f"{API}/goals/{{goal_id}}"
@@ -138,26 +136,6 @@ class GoalList(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
-
-    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown.
-    """
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
-    context: dict[str, Any] = {}
-    context_refs: tuple[str, ...] = ()
-    evidence_refs: tuple[str, ...] = ()
-    priority: TaskPriority = TaskPriority.MEDIUM
-    deadline: str = ""
-
-
-class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
-    """The id under which a goal was submitted."""
-
-    goal_id: str
-
-
 async def list_goals(call: Call, query: GoalsQuery) -> GoalList:
     """Goals, the latest first, with what they are at."""
     found = call.gateway.index.store.goals(
@@ -211,13 +189,14 @@ def require_whole_paths(text: str, context: dict[str, Any]) -> None:
 async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
     """Submit a goal.
 
-    The same Idempotency-Key begins nothing twice, and gets the same answer.
+    The same Idempotency-Key, or the same id of your own, begins nothing twice.
     """
     if not any(letter.isprintable() and not letter.isspace() for letter in body.text):
         raise ValueError("text must be a non-empty string")
-    require_whole_paths(body.text, body.context)
+    if not body.is_resolved:
+        require_whole_paths(body.text, body.context)
     bus, person = call.gateway.bus, call.person.name
-    goal_id = derive_goal_id(bus, person, call.key)
+    goal_id = body.goal_id or derive_goal_id(bus, person, call.key)
     submission = make_body(body.text, body.context, goal_id, person=person)
     submission["priority"] = body.priority
     submission |= {"context_refs": body.context_refs, "evidence_refs": body.evidence_refs}
@@ -229,8 +208,7 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
             f"The goal has {size:,} bytes; the limit is {MAX_BYTES:,}",
             "Put what it needs into files, and name their paths",
         )
-    await submit_keyed(bus, submission, call.key)
-    return SubmittedGoal(goal_id=goal_id)
+    return await submit_once(bus, submission, "" if body.goal_id else call.key)
 
 
 ENDPOINTS = (

@@ -19,7 +19,8 @@ from shared.contracts import ResultOutcome, TaskStatus
 from shared.errors import BusUnavailable
 from shared.queries.spending import read_night_state
 from shared.timetable import ENDED, read_timetable
-from shared.views.listed import Answer, Item, TimetablePage
+from shared.views.desk import Answer
+from shared.views.listed import Item, TimetablePage
 
 TIMETABLE = "/api/v1/timetable"
 ITEM = f"{TIMETABLE}/{{id}}"

@@ -21,7 +21,6 @@ from shared import log
 from tests.bench import machine
 from tests.bench.answers.figures import (
     Figure,
-    Held,
     answer_figures,
     briefing_figures,
     choose_questions,
@@ -30,6 +29,7 @@ from tests.bench.answers.figures import (
     supersession_figures,
 )
 from tests.bench.answers.ground import Ground, open_ground
+from tests.bench.answers.held import Held
 from tests.bench.answers.others import OTHERS, measure_others
 from tests.bench.answers.story import AGENTS, DAYS
 from tests.bench.answers.surroundings import tell_story

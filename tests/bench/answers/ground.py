@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import msgspec
 
-from services.cli.commands.chat.answering import ask_nexus
 from services.conductor.report import memories_of
 from shared import subjects
 from shared.bus import Bus
@@ -34,6 +33,7 @@ from shared.contracts import (
 )
 from shared.memory import Memory, WriteRefused
 from tests.bench.answers.story import AGENTS, DAYS, Planted, Story
+from tests.support.asking import ask_nexus
 from tests.support.office import Office
 from tests.support.server import ROOT
 

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from services.cli.commands.chat.answering import ask_nexus
 from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
@@ -20,6 +19,7 @@ from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile, load_profile
 from tests.bench.desk.messages import Line, Talk
 from tests.bench.desk.slots import judge
+from tests.support.asking import ask_nexus
 from tests.support.office import Office
 from tests.support.server import ROOT
 

@@ -6,131 +6,99 @@ The front desk names the command and can do neither. What is shown is read here,
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 
 import click
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from services.cli import api
 from services.cli.commands.approvals import print_approval
-from services.cli.commands.memory.forget import describe_forgotten, describe_plan, erase, with_files
 from services.cli.output.answers import print_sources
 from services.cli.output.console import open_console, print_block
-from shared import subjects
-from shared.bus import Bus
-from shared.contracts import AnswerWords, Question, Response, StopAnswer, Task, TaskChanged
-from shared.errors import BusUnavailable, Refused
-from shared.operations.approvals import answer_request, find_approvals
-from shared.operations.forgetting import plan_forgetting
-from shared.queries.office import find_dead_letter
-from shared.queries.records import scan
+from shared import settings, subjects
+from shared.clock import parse_timestamp
+from shared.contracts import TOKEN, AnswerWords, Response, generate_id
+from shared.errors import BusUnavailable, NotFound, Refused
 from shared.text.display import clean, clean_block
+from shared.views.desk import Note, SessionSummary, Turn
+from shared.views.timeline import Approval, Approvals, Decision
 
-POLL_INTERVAL = 1.0  # Seconds between reads if no message arrives
-STOP_TIMEOUT = 10.0  # Seconds until an answer that was stopped must have ended
-_ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent does for an answer: it ``begins`` a task, or says how far it is."""
-
-    agent: str
-    text: str
-
+RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
+PATIENCE = 600.0  # Seconds that an answer is waited for
+STOP_TIMEOUT = 60.0  # Seconds until the gateway must have stopped an answer, and the goal that it started
+RECENT = timedelta(hours=8)  # How long 'mailroom chat' goes on with the last conversation: a day at work
+LIFETIME = timedelta(days=30)  # How long a conversation can be continued after what was said last
+MOST = 100  # Sessions that are listed
 
 Step = AnswerWords | Note | Response
 
 
-async def follow_answer(bus: Bus, question: Question) -> AsyncGenerator[Step, None]:
-    """Ask ``question``, and yield what is done for it until its Response; raises Refused and BusError."""
-    events: asyncio.Queue[Step | None] = asyncio.Queue()
-    notes = _Notes(question.id)
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said in a session; by its ``id`` it is asked once, however often it is sent."""
 
-    async def on_words(_: str, payload: bytes, __: dict[str, str]) -> None:
-        with suppress(ValueError):
-            events.put_nowait(AnswerWords.from_json(payload))
+    session: str
+    text: str
+    id: str = msgspec.field(default_factory=generate_id)
 
-    async def on_step(subject: str, payload: bytes, _: dict[str, str]) -> None:
-        if note := notes.read(subject.removeprefix(subjects.AUDIT_PREFIX), payload):
-            events.put_nowait(note)
-
-    async def on_letter(_: str, __: bytes, ___: dict[str, str]) -> None:
-        events.put_nowait(None)
-
-    steps = subjects.task("*", subjects.NEXUS, "*", "*")
-    refusals = subjects.dead(subjects.NEXUS)
-    ends = [
-        await bus.subscribe(subjects.words(question.id), on_words),
-        await bus.subscribe(subjects.AUDIT_PREFIX + steps, on_step),
-        await bus.subscribe(subjects.AUDIT_PREFIX + _ANSWERS, on_letter),
-        await bus.subscribe(subjects.AUDIT_PREFIX + refusals, on_letter),
-    ]
-    try:
-        subject = subjects.mail(subjects.NEXUS, subjects.USER)
-        stored = await bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question.id})
-        while True:
-            event = await _next(events)
-            if event is None:
-                event = await _read_answer(bus, question, int(stored["seq"]))
-            if event is not None:
-                yield event
-            if isinstance(event, Response):
-                return
-    finally:
-        for end in ends:
-            await end()
+    @property
+    def path(self) -> str:
+        """Where the gateway has it."""
+        return f"/desk/sessions/{api.segment(self.session)}/messages"
 
 
-async def _next(events: asyncio.Queue[Step | None]) -> Step | None:
-    """The next event; None if the stream has to be read."""
-    try:
-        # wait_for of Python 3.11 forgets a Ctrl-C that comes together with a message.
-        async with asyncio.timeout(POLL_INTERVAL):
-            return await events.get()
-    except TimeoutError:
-        return None
+async def follow_answer(question: Question, login: api.Login | None = None) -> AsyncGenerator[Step, None]:
+    """Ask ``question``, and yield what is done for it until its Response; raises Refused and what api raises.
+
+    If the gateway ends meanwhile, the answer is followed on when it runs again.
+    """
+    is_asked = False
+    while True:
+        try:
+            stream = await asyncio.to_thread(
+                api.EventStream,
+                question.path,
+                {"accepted": _Accepted, "note": Note, "words": AnswerWords, "answer": Turn},
+                "answer",
+                body={"text": question.text},
+                key=question.id,
+                timeout=PATIENCE,
+                login=login,
+            )
+            async with aclosing(stream.events()) as events:
+                async for event in events:
+                    is_asked = True
+                    if isinstance(event, Note | AnswerWords):
+                        yield event
+                    elif isinstance(event, Turn) and event.state == "refused":
+                        raise Refused(f"The front desk could not handle the question: {event.reason}")
+                    elif isinstance(event, Turn) and event.state == "answered":
+                        path = f"{question.path}/{question.id}/answer"
+                        yield await asyncio.to_thread(api.get, path, Response, login=login)
+                        return
+        except api.GatewayAway:
+            if not is_asked:
+                raise
+            await asyncio.sleep(RETRY_INTERVAL)
 
 
-async def _read_answer(bus: Bus, question: Question, asked: int) -> Response | None:
-    async with aclosing(scan(bus, subjects.OFFICE, _ANSWERS, seq=asked)) as found:
-        async for stored in found:
-            if question.id.encode() not in stored.data:
-                continue
-            with suppress(ValueError):
-                answer = Response.from_json(stored.data)
-                if answer.cause == question.id:
-                    return answer
-    if (refusal := await find_dead_letter(bus, subjects.NEXUS, asked)) is not None:
-        raise Refused(f"The front desk could not handle the question: {refusal.reason}")
-    return None
+class _Accepted(msgspec.Struct, frozen=True):
+    id: str
 
 
-class _Notes:
-    """Reads the steps of the tasks that nexus gives out for one question."""
-
-    def __init__(self, question_id: str) -> None:
-        self._id = question_id
-        self._tasks: set[str] = set()
-
-    def read(self, subject: str, payload: bytes) -> Note | None:
-        """What a step says; None if it says nothing, or is of another question."""
-        _, agent, _, task_id, step = subject.split(".")
-        with suppress(ValueError):
-            if step in subjects.NEW.values() and self._id.encode() in payload:
-                self._tasks.add(task_id)
-                if agent != subjects.NEXUS:
-                    return Note(agent=agent, text=f"is asked: {clean(Task.from_json(payload).text)}")
-            if step in subjects.AT_WORK and task_id in self._tasks:
-                note = TaskChanged.from_json(payload).note
-                return Note(agent=agent, text=clean(note)) if note else None
-        return None
+def format_note(note: Note) -> str:
+    """What an agent does for an answer: it is asked for it, or says how far it is; empty for other notes."""
+    if note.step == "asked":
+        return f"is asked: {clean(note.text)}" if note.agent != subjects.NEXUS else ""
+    return clean(note.text) if note.step in ("begun", "noted") else ""
 
 
-async def ask_nexus(bus: Bus, question: Question, timeout: float) -> Response:
+async def ask_nexus(question: Question, timeout: float, login: api.Login | None = None) -> Response:
     """The answer of nexus; raises BusUnavailable after ``timeout`` seconds, or Refused."""
     try:
-        async with asyncio.timeout(timeout), aclosing(follow_answer(bus, question)) as steps:
+        async with asyncio.timeout(timeout), aclosing(follow_answer(question, login)) as steps:
             async for step in steps:
                 if isinstance(step, Response):
                     return step
@@ -142,16 +110,55 @@ async def ask_nexus(bus: Bus, question: Question, timeout: float) -> Response:
     )
 
 
-async def stop_answer(bus: Bus, question: Question) -> None:
-    """Have nexus end what it does for a question; what comes of it is the answer."""
-    request = StopAnswer(
-        sender=subjects.USER,
-        recipient=subjects.NEXUS,
-        question_id=question.id,
-        session_id=question.user_session_id or question.id,
-    )
-    subject = subjects.mail(subjects.NEXUS, subjects.USER)
-    await bus.store(subject, request.to_json(), headers={"Nats-Msg-Id": request.id})
+def stop_answer(question: Question) -> Turn:
+    """Have nexus end what it does for a question, and the goal that it started; returns the turn then."""
+    return api.post(f"{question.path}/{question.id}/stop", Turn, timeout=STOP_TIMEOUT)
+
+
+def list_sessions() -> list[SessionSummary]:
+    """The sessions that can be gone on with, the latest first."""
+    since = datetime.now(UTC) - LIFETIME
+    found = api.get("/desk/sessions", _Sessions, {"limit": MOST}).sessions
+    return [each for each in found if parse_timestamp(each.last_at) > since]
+
+
+class _Sessions(msgspec.Struct, frozen=True):
+    sessions: list[SessionSummary]
+
+
+def choose_session(name: str, *, latest: bool = False, recent: bool = False) -> str:
+    """The id of the session ``name``, or of the ``latest``, of a ``recent`` one if there is; else a new one.
+
+    Raises NotFound if there is none to go on with.
+    """
+    if not (name or latest or recent):
+        return make_session()
+    known = list_sessions()
+    if name:
+        return find_session(known, name).session_id
+    last = next(iter(known), None)
+    if last is not None and (latest or datetime.now(UTC) - parse_timestamp(last.last_at) < RECENT):
+        return last.session_id
+    if latest:
+        raise NotFound("There is no session to go on with", "Begin one: mailroom chat")
+    return make_session()
+
+
+def make_session() -> str:
+    """The id of a new session."""
+    return f"chat-{generate_id().replace('-', '')[-12:]}"
+
+
+def find_session(known: list[SessionSummary], name: str) -> SessionSummary:
+    """The session of an id, or of the beginning or end of one; raises NotFound."""
+    same = [each for each in known if each.session_id == name]
+    near = same or [
+        each for each in known if each.session_id.startswith(name) or each.session_id.endswith(name)
+    ]
+    if len(near) == 1 and TOKEN.fullmatch(name):
+        return near[0]
+    what = f"{len(near)} sessions match {name[:60]!r}" if near else f"There is no session {name[:60]!r}"
+    raise NotFound(what, "'mailroom sessions' lists them")
 
 
 class ShownAnswer:
@@ -173,8 +180,8 @@ class ShownAnswer:
 
     def show_note(self, note: Note) -> None:
         """Show what an agent does, on a terminal."""
-        if self._live:
-            line = Text(f"  {note.agent}: {note.text}", style="dim")
+        if self._live and (text := format_note(note)):
+            line = Text(f"  {note.agent}: {text}", style="dim")
             self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
 
     def show_hint(self, text: str) -> None:
@@ -235,32 +242,40 @@ def find_offers(answer: Response) -> list[Offer]:
     return [] if len(offers) > 1 and offers[0].verb == "forget" else offers
 
 
-async def carry_out(bus: Bus, offer: Offer, ask: Ask) -> None:
+async def carry_out(offer: Offer, ask: Ask) -> None:
     """Show what an act is about as it is stored, ask, and do it after a yes."""
-    await (_forget(bus, offer, ask) if offer.verb == "forget" else _answer(bus, offer, ask))
+    await (_forget(offer, ask) if offer.verb == "forget" else _answer(offer, ask))
 
 
-async def _answer(bus: Bus, offer: Offer, ask: Ask) -> None:
-    found = [
-        each
-        for each in await find_approvals(bus, offer.ref)
-        if each.request.approval_id.startswith(offer.ref)
-    ]
+async def _answer(offer: Offer, ask: Ask) -> None:
+    asked = api.get("/approvals", Approvals).approvals
+    found = [each for each in asked if each.request.approval_id.startswith(offer.ref)]
     if len(found) != 1 or found[0].state != "waiting":
         return
     print_approval(found[0], open_console())
     if not await ask(f"{offer.verb.capitalize()} it?"):
         click.echo("It waits on.")
         return
-    request = await answer_request(bus, found[0].request.approval_id, offer.verb == "grant", "")
+    decision = Decision(granted=offer.verb == "grant")
+    path = f"/approvals/{api.segment(found[0].request.approval_id)}"
+    request = api.post(path, Approval, decision).request
     may = "granted: {} may do it" if offer.verb == "grant" else "refused: {} may not do it"
     click.echo(f"{request.approval_id[:12]} {may.format(request.sender)}.")
 
 
-async def _forget(bus: Bus, offer: Offer, ask: Ask) -> None:
-    plan = with_files(await plan_forgetting(bus, [offer.ref]))
-    click.echo("\n".join(describe_plan(plan)))
-    if not plan.nodes or not await ask("Erase it for good? Nothing brings a text back."):
-        click.echo("It is kept.")
+async def _forget(offer: Offer, ask: Ask) -> None:
+    if url := api.find_office_elsewhere(settings.load()):
+        click.echo(f"Texts are erased on the machine of {url} alone: mailroom memory forget {offer.ref}")
         return
-    click.echo("\n".join(describe_forgotten(await erase(bus, plan))))
+    # the whole way to the bus takes long to import, and this is rare
+    from services.cli.commands.memory.forget import describe_forgotten, describe_plan, erase, with_files
+    from services.cli.connection import connect
+    from shared.operations.forgetting import plan_forgetting
+
+    async with connect() as bus:
+        plan = with_files(await plan_forgetting(bus, [offer.ref]))
+        click.echo("\n".join(describe_plan(plan)))
+        if not plan.nodes or not await ask("Erase it for good? Nothing brings a text back."):
+            click.echo("It is kept.")
+            return
+        click.echo("\n".join(describe_forgotten(await erase(bus, plan))))

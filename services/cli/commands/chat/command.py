@@ -9,31 +9,34 @@ from contextlib import aclosing, contextmanager
 from typing import Any
 
 import click
+import msgspec
 from rich.text import Text
 
+from services.cli import api
 from services.cli.commands.chat.answering import (
-    STOP_TIMEOUT,
-    Note,
+    PATIENCE,
+    Question,
     ShownAnswer,
     carry_out,
+    choose_session,
     find_offers,
+    find_session,
     follow_answer,
+    list_sessions,
+    make_session,
     stop_answer,
 )
 from services.cli.commands.chat.line import COMMANDS, PROMPT, Words, is_terminal, open_line
-from services.cli.commands.chat.sessions import choose_session, find_session, make_session, print_sessions
-from services.cli.commands.completion import SessionName, list_agents, list_goals, list_sessions
+from services.cli.commands.chat.sessions import print_sessions
+from services.cli.commands.completion import SessionName, name_agents, name_goals, name_sessions
 from services.cli.commands.options import json_option, print_resolved, resolve_text
-from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json_line
 from services.cli.output.outcomes import FAILED
 from shared import settings, subjects
-from shared.bus import Bus
-from shared.contracts import MAX_TEXT, Question, Response, ResultOutcome
-from shared.errors import BusUnavailable, MailroomError, TooLate
-from shared.operations.goals import cancel_goal
-from shared.queries.office import list_conversations, read_conversation
+from shared.contracts import MAX_TEXT, Response, ResultOutcome
+from shared.errors import BusUnavailable, MailroomError, NotFound
 from shared.text.display import clean_block
+from shared.views.desk import Note, Session
 
 HELP = """Write as to a colleague: a question, a request, "remind me tomorrow at 9 to call Ana".
 A short message goes on with what was said: "at 10 instead", "and who decided that?", "cancel that".
@@ -44,7 +47,6 @@ Tab completes commands, agents, goals and paths; the arrow up brings back what w
 Ctrl-C stops an answer, Ctrl-D leaves. "what can you do?" lists what the front desk does."""
 SLOW = 20.0  # Seconds without a sign of the front desk after which one is told what to look at
 STILL_WAITING = f"No answer yet: 'mailroom status' shows whether {subjects.NEXUS} runs. Ctrl-C ends the wait."
-PATIENCE = 600.0  # Seconds that an answer is waited for
 SHOWN_TURNS = 3  # Turns of a session that are shown when it is gone on with
 
 
@@ -61,24 +63,18 @@ def chat(session: str, fresh: bool, as_json: bool) -> None:
     """
     if session and fresh:
         raise click.UsageError("--session and --new contradict each other")
-    run_connected(lambda bus: _talk(bus, session, fresh=fresh, as_json=as_json))
-
-
-async def _talk(bus: Bus, session: str, *, fresh: bool, as_json: bool) -> None:
     live = is_terminal() and not as_json
-    chosen = await choose_session(bus, session, recent=live and not fresh)
-    conversation = TerminalChat(bus, chosen)
+    conversation = TerminalChat(choose_session(session, recent=live and not fresh))
     if live:
-        await conversation.run()
-    elif not await conversation.run_lines(as_json=as_json):
+        asyncio.run(conversation.run())
+    elif not asyncio.run(conversation.run_lines(as_json=as_json)):
         raise SystemExit(FAILED)
 
 
 class TerminalChat:
     """A conversation in a terminal, or over a pipe."""
 
-    def __init__(self, bus: Bus, session_id: str) -> None:
-        self._bus = bus
+    def __init__(self, session_id: str) -> None:
         self._session = session_id
         self._console = open_console()
         self._words = Words()
@@ -88,13 +84,12 @@ class TerminalChat:
         """Read messages from a terminal until Ctrl-D."""
         line = open_line(settings.load(), self._words)
         self._ask = line.prompt_async
-        await self._show_session()
+        self._show_session()
         while True:
             # Read what can be completed; without it there is less to complete
-            with contextlib.suppress(MailroomError, TimeoutError):
-                async with asyncio.timeout(1.0):
-                    self._words.names = [*await list_agents(self._bus), *await list_goals(self._bus)]
-                    self._words.sessions = await list_sessions(self._bus)
+            with contextlib.suppress(MailroomError):
+                self._words.names = [*name_agents(), *name_goals()]
+                self._words.sessions = name_sessions()
             try:
                 text = await line.prompt_async(PROMPT)
             except KeyboardInterrupt:
@@ -130,12 +125,12 @@ class TerminalChat:
                     print_block(HELP.format(commands=commands), self._console)
                 case "/new":
                     self._session = make_session()
-                    await self._show_session()
+                    self._show_session()
                 case "/sessions":
-                    print_sessions(await list_conversations(self._bus))
+                    print_sessions(list_sessions())
                 case "/session":
-                    self._session = find_session(await list_conversations(self._bus), rest.strip()).session_id
-                    await self._show_session()
+                    self._session = find_session(list_sessions(), rest.strip()).session_id
+                    self._show_session()
                 case _:
                     await self._act(await self._say(text))
         except MailroomError as error:
@@ -144,7 +139,7 @@ class TerminalChat:
     async def _act(self, answer: Response | None) -> None:
         """Offer to do what an answer names and only a person may do; on a terminal alone."""
         for offer in find_offers(answer) if answer and self._ask else ():
-            await carry_out(self._bus, offer, self._confirm)
+            await carry_out(offer, self._confirm)
 
     async def _confirm(self, question: str) -> bool:
         assert self._ask
@@ -156,9 +151,7 @@ class TerminalChat:
         """Ask, show the answer as it is made, and stop it at Ctrl-C; None if there is no answer."""
         text, resolved = resolve_text(text[:MAX_TEXT])
         print_resolved(resolved)
-        question = Question(
-            sender=subjects.USER, recipient=subjects.NEXUS, text=text, user_session_id=self._session
-        )
+        question = Question(session=self._session, text=text)
         shown = ShownAnswer(self._console)
         try:
             return await _until_interrupted(self._follow(question, shown))
@@ -169,7 +162,7 @@ class TerminalChat:
             ) from None
         except asyncio.CancelledError:
             shown.close()
-            await self._stop(question)
+            self._stop(question)
             return None
         finally:
             shown.close()
@@ -177,7 +170,7 @@ class TerminalChat:
     async def _follow(self, question: Question, shown: ShownAnswer) -> Response | None:
         hint = asyncio.get_running_loop().call_later(SLOW, shown.show_hint, STILL_WAITING)
         try:
-            async with asyncio.timeout(PATIENCE), aclosing(follow_answer(self._bus, question)) as steps:
+            async with asyncio.timeout(PATIENCE), aclosing(follow_answer(question)) as steps:
                 async for step in steps:
                     hint.cancel()
                     if isinstance(step, Response):
@@ -188,32 +181,34 @@ class TerminalChat:
             hint.cancel()
         return None
 
-    async def _stop(self, question: Question) -> None:
+    def _stop(self, question: Question) -> None:
         """Have the answer end, and a goal that it started; says what was stopped."""
         click.echo("\nStopping.")
-        await stop_answer(self._bus, question)
-        answer = None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_TIMEOUT), aclosing(follow_answer(self._bus, question)) as steps:
-                async for step in steps:
-                    answer = step if isinstance(step, Response) else answer
+        answer = stop_answer(question).answer
         if answer is None:
             click.echo("The front desk has not answered yet; it stops as soon as it does.")
             return
         print_block(clean_block(answer.text), self._console)
         if answer.goal_id:
-            with contextlib.suppress(TooLate):
-                goal = await cancel_goal(self._bus, answer.goal_id, "its answer was stopped")
-                click.echo(f"The goal {goal.goal_id} is {goal.status}.")
+            with contextlib.suppress(MailroomError):  # it may have ended otherwise
+                stopped = api.post(f"/goals/{api.segment(answer.goal_id)}/cancel", _Stopped)
+                click.echo(f"The goal {answer.goal_id} is {stopped.status}.")
 
-    async def _show_session(self) -> None:
-        known = (await read_conversation(self._bus, self._session)).value
-        for turn in known.turns[-SHOWN_TURNS:]:
+    def _show_session(self) -> None:
+        try:
+            turns = api.get(f"/desk/sessions/{api.segment(self._session)}", Session).turns
+        except NotFound:
+            turns = []
+        for turn in turns[-SHOWN_TURNS:]:
             self._console.print(Text(f"{PROMPT}{clean_block(turn.text)}", style="bold dim"), soft_wrap=True)
-            answer = clean_block(turn.answer)
+            answer = clean_block(turn.answer.text) if turn.answer else ""
             print_block(answer, self._console, lead=len(answer), style="dim")
-        begun = "Session" if known.turns else "New session"
+        begun = "Session" if turns else "New session"
         click.echo(f"{begun} {self._session}. /help helps, Ctrl-D leaves.")
+
+
+class _Stopped(msgspec.Struct, frozen=True):
+    status: str
 
 
 async def _until_interrupted(work: Coroutine[Any, Any, Response | None]) -> Response | None:

@@ -1,25 +1,16 @@
-"""``mailroom sessions``: the conversations with the front desk, and how a command names one."""
-
-from datetime import UTC, datetime, timedelta
-from typing import Any
+"""``mailroom sessions``: the conversations with the front desk, as a list."""
 
 import click
+import msgspec
 from rich.text import Text
 
+from services.cli.commands.chat.answering import list_sessions
 from services.cli.commands.completion import SessionName
 from services.cli.commands.options import combine, json_option
-from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_json, print_line, shorten
-from shared.bus import Bus
-from shared.clock import parse_timestamp
-from shared.contracts import Conversation, generate_id
-from shared.contracts.base import TOKEN
-from shared.errors import NotFound
-from shared.queries.office import list_conversations
 from shared.text.display import count
 from shared.text.times import format_span, seconds_between
-
-RECENT = timedelta(hours=8)  # How long 'mailroom chat' goes on with the last conversation: a day at work
+from shared.views.desk import SessionSummary
 
 MIN_TITLE = 20  # The characters that are shown of how a session began, however narrow the terminal is
 
@@ -27,41 +18,6 @@ session_options = combine(
     click.option("--session", type=SessionName(), default="", metavar="ID", help="Go on with this session."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
 )
-
-
-def make_session() -> str:
-    """The id of a new session."""
-    return f"chat-{generate_id().replace('-', '')[-12:]}"
-
-
-async def choose_session(bus: Bus, name: str, *, latest: bool = False, recent: bool = False) -> str:
-    """The id of the session ``name``, or of the ``latest``, of a ``recent`` one if there is; else a new one.
-
-    Raises NotFound if there is none to go on with.
-    """
-    if not (name or latest or recent):
-        return make_session()
-    known = await list_conversations(bus)
-    if name:
-        return find_session(known, name).session_id
-    last = next(iter(known), None)
-    if last is not None and (latest or datetime.now(UTC) - parse_timestamp(last.created_at) < RECENT):
-        return last.session_id
-    if latest:
-        raise NotFound("There is no session to go on with", "Begin one: mailroom chat")
-    return make_session()
-
-
-def find_session(known: list[Conversation], name: str) -> Conversation:
-    """The session of an id, or of the beginning or end of one; raises NotFound."""
-    same = [each for each in known if each.session_id == name]
-    near = same or [
-        each for each in known if each.session_id.startswith(name) or each.session_id.endswith(name)
-    ]
-    if len(near) == 1 and TOKEN.fullmatch(name):
-        return near[0]
-    what = f"{len(near)} sessions match {name[:60]!r}" if near else f"There is no session {name[:60]!r}"
-    raise NotFound(what, "'mailroom sessions' lists them")
 
 
 @click.command()
@@ -72,14 +28,15 @@ def sessions(as_json: bool) -> None:
     'mailroom chat --session ID' goes on with one, in the dashboard it is under Chat. One can be gone on
     with for 30 days.
     """
-    found = run_connected(list_conversations)
+    found = list_sessions()
     if as_json:
-        print_json([describe_session(each) for each in found])
+        shown = [msgspec.to_builtins(each) for each in found]
+        print_json([{name: each[name] for name in each if name != "next"} for each in shown])
         return
     print_sessions(found)
 
 
-def print_sessions(found: list[Conversation]) -> None:
+def print_sessions(found: list[SessionSummary]) -> None:
     """Print sessions, one in each line; ids are never cut."""
     if not found:
         click.echo("There are no sessions. Begin one: mailroom chat")
@@ -87,9 +44,9 @@ def print_sessions(found: list[Conversation]) -> None:
     rows = [
         (
             each.session_id,
-            f"{format_span(seconds_between(each.created_at))} ago",
+            f"{format_span(seconds_between(each.last_at))} ago",
             count(each.questions, "message"),
-            each.owner,
+            each.person,
         )
         for each in found
     ]
@@ -99,17 +56,3 @@ def print_sessions(found: list[Conversation]) -> None:
         lead = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True) if width)
         room = max(MIN_TITLE, console.width - len(lead) - 2)
         print_line(Text(f"{lead}  {shorten(each.title, room)}"), console)
-
-
-def describe_session(conversation: Conversation) -> dict[str, Any]:
-    """A session as JSON has it."""
-    last = conversation.turns[-1] if conversation.turns else None
-    return {
-        "session_id": conversation.session_id,
-        "title": conversation.title,
-        "person": conversation.owner,
-        "begun_at": conversation.begun_at,
-        "last_at": conversation.created_at,
-        "questions": conversation.questions,
-        "last_answer": last.answer if last else "",
-    }
