@@ -1,4 +1,4 @@
-"""Letters, conversations, deliveries, briefings, the inbox, news, and what happens later."""
+"""Letters, goals that are submitted, patches, briefings, the inbox, news, and what happens later."""
 
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
