@@ -17,6 +17,7 @@ from services.cli.commands.options import (
     fail_on_option,
     format_examples,
     json_option,
+    print_resolved,
     quote,
     report_options,
     write_reports,
@@ -84,6 +85,8 @@ def checkup(
     --fail-on names.
     """
     places = list(dict.fromkeys(folders or (Path.cwd().resolve(),)))
+    if api.find_office_elsewhere(settings.load()):
+        print_resolved({str(folder): str(folder) for folder in folders} or {".": str(places[0])})
     part = PARTS[only] if only else CHECKUP
     goals = [
         NewGoal(

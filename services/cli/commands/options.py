@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 import click
 
+from services.cli import api
 from services.cli.commands.completion import AgentName, GoalName
 from services.cli.output.outcomes import FAIL_ON
+from shared import settings
 from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
 from shared.files import write_atomically
@@ -261,8 +263,14 @@ def resolve_context(context: Mapping[str, Any]) -> tuple[dict[str, Any], Resolve
 
 
 def print_resolved(resolved: Resolved) -> None:
-    """Print what each path became, to standard error."""
+    """Print what each path became, to standard error; raises MailroomError if the office is elsewhere."""
+    elsewhere = api.find_office_elsewhere(settings.load()) if resolved else ""
     for written, path in resolved.items():
+        if elsewhere:
+            raise MailroomError(
+                f"{written} is {path} on this machine, and the office at {elsewhere} is on another",
+                "Name a folder of that machine by its whole path",
+            )
         click.echo(f"{written} is {path}", err=True)
 
 

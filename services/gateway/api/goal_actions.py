@@ -133,7 +133,8 @@ async def apply(call: Call, body: Choice) -> AppliedPatches:
     goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"], body.projects)
 
     def apply_one(patch: DeliveredPatch) -> Applied:
-        return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal.goal_id))
+        folder = Path(patch.folder) if patch.folder else None
+        return apply_fitting(fit_delivered(patch, folder, goal.goal_id))
 
     done = [await asyncio.to_thread(apply_one, patch) for patch in patches]
     if applied := [each for each in done if each.done == "applied"]:

@@ -1,4 +1,4 @@
-"""Goals: the list, and submitting one."""
+"""Goals: the list, each in a line, and submitting one."""
 
 import re
 from collections.abc import Sequence
@@ -12,10 +12,7 @@ from services.gateway.problems import Failure
 from services.gateway.routing import API, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import (
-    Goal,
-    TaskStatus,
-)
+from shared.contracts import Goal, TaskStatus
 from shared.operations.goals import read_controls
 from shared.operations.submission import derive_goal_id, make_body, submit_once
 from shared.tasks.submission import MAX_BYTES

@@ -40,7 +40,7 @@ from shared.contracts import (
 from shared.errors import BusError, ModelError
 from shared.language.utterance import is_question
 from shared.llm.protocol import Message
-from shared.llm.structured_output import read_answer
+from shared.llm.provider import read_answer
 from shared.memory.ownership import may_read
 from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
