@@ -1,5 +1,6 @@
 """The servers that tests of several folders share, and which tests stay together in one process."""
 
+import gc
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -9,9 +10,13 @@ from typing import Any
 import pytest
 
 from shared import trace
+from tests.support.once import share_certificates
 from tests.support.server import Server, serve
 from tests.support.stalls import RunAgain
 from tests.support.sweeper import leave_no_process
+
+TOGETHER = ("tests/browser/", "tests/flow/test_brain_")
+"""Tests that share what is slow to make: an office and a browser; the clients of models' providers (3 s)."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,16 +26,27 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(RunAgain(), "run-again-after-a-stall")
+    share_certificates()
+    gc.disable()  # nothing that collection makes is garbage
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of the search for garbage: a fifth of the time of quick tests was that."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file goes to one process (``--dist loadfile``), and so does the folder that shares a browser."""
+    """A file goes to one process (``--dist loadfile``), and so does what is kept TOGETHER."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+            together = (name for name in TOGETHER if nodeid.startswith(name))
+            return next(together, super()._split_scope(nodeid))
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 

@@ -25,12 +25,10 @@ from services.conductor.submission import (
     deadline_of,
     format_taken,
     instruction_of,
-    is_another_submission,
     is_same_goal,
     next_control,
     open_goal,
     read_submission,
-    record_of,
     refusal_of,
     retry_goal,
     words_of,
@@ -45,6 +43,7 @@ from shared.contracts import (
     CancelGoal,
     Goal,
     GoalDue,
+    Instructions,
     Task,
     TaskPriority,
     TaskResult,
@@ -131,7 +130,7 @@ class Conductor(Agent):
         if words is not None:
             goal = amended(goal, said=sign_said(self.context.bus, words, goal.deadline))
         stored = await self._store.find(goal.goal_id)
-        if stored is not None and is_another_submission(goal, stored.goal):
+        if stored is not None and goal.submitted_at != stored.goal.submitted_at:
             return await self._answer_repeated(goal, stored.goal, seq)
         stored = stored or StoredGoal(goal, 0)
         # Also for a goal that is planned: the process that planned it may have died before it was set.
@@ -177,9 +176,11 @@ class Conductor(Agent):
 
     async def _continue(self, continued: Continued, stored: StoredGoal) -> Outbox:
         goal = continued.goal
-        record = seal(
-            subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, goal.goal_id), record_of(goal)
+        # The record from which agents at work on the goal learn what was added
+        added = Instructions(
+            sender=subjects.CONDUCTOR, goal_id=goal.goal_id, instructions=goal.instructions, said=goal.said
         )
+        record = seal(subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, goal.goal_id), added)
         if not continued.again:
             return [self._store.entry(goal, stored), record]
         await self._store.set_deadline(goal)

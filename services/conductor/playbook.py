@@ -16,135 +16,6 @@ from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
 from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT
 
-MAX_PATH_CHARACTERS = 1_000
-MAX_PATH_WORDS = 20  # How much of a text may be one path with spaces in it, in characters and in words
-MAX_FOLDERS = 20  # The most folders of one request: each has tasks of its own
-TRAILING = ".,;:!?*…。，、！？；："
-BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
-EXCEPT = re.compile(r"\b(?:not|except|without|excluding|ignor(?:e|ing)|other than)\W{1,4}$", re.IGNORECASE)
-"""Words after which a path is not meant."""
-
-
-UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")  # What the name of a task cannot have
-
-
-class Named(NamedTuple):
-    """A folder that a request names: its path, or as it was named and why it cannot be used."""
-
-    path: str
-    problem: str = ""
-
-
-def find_path(text: str) -> str:
-    """The first path in ``text``, empty if there is none."""
-    return next(iter(_paths(text)), "")
-
-
-def find_folders(text: str) -> list[Named]:
-    """Every folder that ``text`` names, once; a file counts as named only if nothing else is."""
-    named: dict[str, Named] = {}
-    for path in _paths(text):
-        try:
-            folder = require_folder(path)
-            named.setdefault(folder, Named(folder))
-        except ActionError as error:
-            named.setdefault(path, Named(path, str(error)))
-    found = list(named.values())[:MAX_FOLDERS]
-    if any(not each.problem for each in found):
-        for each in list(found):
-            with contextlib.suppress(OSError, RuntimeError, ValueError):
-                if each.problem and Path(each.path).expanduser().is_file():
-                    found.remove(each)
-    return found
-
-
-def _paths(text: str) -> Iterable[str]:
-    position = 0
-    while found := PATH_IN_TEXT.search(text, position):
-        start = found.start("bare") if found["bare"] else found.start()
-        path = found["quoted"] or _longest_folder(text[start:]) or trim(found["bare"])
-        position = found.end() if found["quoted"] else max(start + len(path), start + 1)
-        if not EXCEPT.search(text[: found.start()]):
-            yield path
-
-
-def _longest_folder(text: str) -> str:
-    """The longest path of a folder that ``text`` begins with, spaces included; empty for none."""
-    words = re.split(r"(\s+)", text[:MAX_PATH_CHARACTERS], maxsplit=2 * MAX_PATH_WORDS)
-    for count in range(len(words), 0, -2):
-        path = trim("".join(words[:count]))
-        with contextlib.suppress(OSError, RuntimeError, ValueError):
-            if Path(path).expanduser().is_dir():
-                return path
-    return ""
-
-
-def trim(found: str) -> str:
-    """``found`` without the punctuation that ends the sentence; brackets that it opened itself stay."""
-    while found and (
-        found[-1] in TRAILING
-        or (found[-1] in BRACKETS and found.count(found[-1]) > found.count(BRACKETS[found[-1]]))
-    ):
-        found = found[:-1]
-    return found
-
-
-def require_folder(value: str) -> str:
-    """The folder, resolved; raises ActionError with the reason and the cure if it cannot be used."""
-    try:
-        path = Path(value).expanduser()
-        if not path.is_absolute():
-            raise ActionError(f"{value[:200]!r} is not an absolute path", "Give the whole path, from /")
-        if not path.is_dir():
-            raise ActionError(
-                f"There is no folder {value[:200]}", "Correct the path; in containers it must be mounted"
-            )
-        return str(path.resolve())
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise ActionError(f"The folder {value[:200]} cannot be opened: {reason}") from None
-
-
-def name_folders(folders: Iterable[Named]) -> dict[str, Named]:
-    """The folders by names that tasks can have: the last part of the path, with a number if it is taken."""
-    names: dict[str, Named] = {}
-    for folder in folders:
-        own = UNNAMED.sub("-", Path(folder.path).name).strip("-")[:40] or "folder"
-        name, number = own, 2
-        while name in names:
-            name, number = f"{own}-{number}", number + 1
-        names[name] = folder
-    return names
-
-
-def for_folder(tasks: Iterable[GoalTask], goal_id: str, name: str) -> list[GoalTask]:
-    """``tasks`` with names and ids of their own for the folder ``name``."""
-    return [
-        msgspec.structs.replace(
-            task,
-            name=f"{task.name}-{name}",
-            task_id=f"{goal_id}-{task.name}-{name}-1",
-            depends_on=tuple(f"{needed}-{name}" for needed in task.depends_on),
-        )
-        for task in tasks
-    ]
-
-
-def refuse_tasks(tasks: Iterable[GoalTask], reason: str, now: str) -> list[GoalTask]:
-    """``tasks`` that ended before they began, for ``reason``."""
-    return [
-        msgspec.structs.replace(
-            task, status=TaskStatus.FAILED, outcome=ResultOutcome.FAILED, ended_at=now, summary=reason[:200]
-        )
-        for task in tasks
-    ]
-
-
-def listed(value: Any) -> list[str]:
-    """The folders that a value of the context names: one, or a list."""
-    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)] if value else []
-
-
 T = TypeVar("T")
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
@@ -252,7 +123,8 @@ def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") ->
 
 def _load(path: Path, kind: type[T], fault: str) -> T:
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), kind)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as quick, where PyYAML has it
+        return msgspec.convert(yaml.load(path.read_text("utf-8"), Loader=loader), kind)  # noqa: S506 - safe ones
     except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{fault.format(path)}: {' '.join(str(error).split())}") from None
 
@@ -275,8 +147,18 @@ def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
     for name, each in name_folders(named).items():
         usable = each.path if not each.problem else "/"
         values = fill_parameters(playbook, goal.text, {**goal.context, folder: usable})
-        own = for_folder(tasks_of(playbook, goal.goal_id, {**values, folder: each.path}), goal.goal_id, name)
-        every += refuse_tasks(own, each.problem, generate_iso_timestamp()) if each.problem else own
+        for task in tasks_of(playbook, goal.goal_id, {**values, folder: each.path}):
+            own = msgspec.structs.replace(
+                task,
+                name=f"{task.name}-{name}",
+                task_id=f"{goal.goal_id}-{task.name}-{name}-1",
+                depends_on=tuple(f"{needed}-{name}" for needed in task.depends_on),
+            )
+            if each.problem:  # it ended before it began
+                failed, now = TaskStatus.FAILED, generate_iso_timestamp()
+                own = msgspec.structs.replace(own, status=failed, outcome=ResultOutcome.FAILED, ended_at=now)
+                own = msgspec.structs.replace(own, summary=each.problem[:200])
+            every.append(own)
     folders = {name: each.path for name, each in name_folders(named).items()}
     return msgspec.structs.replace(
         goal, playbook=playbook.name, parameters={"folders": folders}, tasks=tuple(every)
@@ -309,7 +191,7 @@ def _find(parameter: Parameter, text: str) -> str:
         found = URL_IN_TEXT.search(text)
         return trim(found[0]) if found else ""
     if parameter.kind == "folder":
-        return find_path(text)
+        return next(iter(_paths(text)), "")
     found = re.search(parameter.pattern, text, re.IGNORECASE)
     return found["value"].strip() if found else ""
 
@@ -334,6 +216,109 @@ def _fill(template: Any, values: Mapping[str, str]) -> Any:
     if not isinstance(template, str):
         return template
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+
+
+# --- the folders that a request names ---------------------------------------------------------------
+
+MAX_PATH_CHARACTERS = 1_000
+MAX_PATH_WORDS = 20  # How much of a text may be one path with spaces in it, in characters and in words
+MAX_FOLDERS = 20  # The most folders of one request: each has tasks of its own
+TRAILING = ".,;:!?*…。，、！？；："
+BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
+EXCEPT = re.compile(r"\b(?:not|except|without|excluding|ignor(?:e|ing)|other than)\W{1,4}$", re.IGNORECASE)
+"""Words after which a path is not meant."""
+
+
+UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")  # What the name of a task cannot have
+
+
+class Named(NamedTuple):
+    """A folder that a request names: its path, or as it was named and why it cannot be used."""
+
+    path: str
+    problem: str = ""
+
+
+def find_folders(text: str) -> list[Named]:
+    """Every folder that ``text`` names, once; a file counts as named only if nothing else is."""
+    named: dict[str, Named] = {}
+    for path in _paths(text):
+        try:
+            folder = require_folder(path)
+            named.setdefault(folder, Named(folder))
+        except ActionError as error:
+            named.setdefault(path, Named(path, str(error)))
+    found = list(named.values())[:MAX_FOLDERS]
+    if any(not each.problem for each in found):
+        for each in list(found):
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                if each.problem and Path(each.path).expanduser().is_file():
+                    found.remove(each)
+    return found
+
+
+def _paths(text: str) -> Iterable[str]:
+    position = 0
+    while found := PATH_IN_TEXT.search(text, position):
+        start = found.start("bare") if found["bare"] else found.start()
+        path = found["quoted"] or _longest_folder(text[start:]) or trim(found["bare"])
+        position = found.end() if found["quoted"] else max(start + len(path), start + 1)
+        if not EXCEPT.search(text[: found.start()]):
+            yield path
+
+
+def _longest_folder(text: str) -> str:
+    """The longest path of a folder that ``text`` begins with, spaces included; empty for none."""
+    words = re.split(r"(\s+)", text[:MAX_PATH_CHARACTERS], maxsplit=2 * MAX_PATH_WORDS)
+    for count in range(len(words), 0, -2):
+        path = trim("".join(words[:count]))
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            if Path(path).expanduser().is_dir():
+                return path
+    return ""
+
+
+def trim(found: str) -> str:
+    """``found`` without the punctuation that ends the sentence; brackets that it opened itself stay."""
+    while found and (
+        found[-1] in TRAILING
+        or (found[-1] in BRACKETS and found.count(found[-1]) > found.count(BRACKETS[found[-1]]))
+    ):
+        found = found[:-1]
+    return found
+
+
+def require_folder(value: str) -> str:
+    """The folder, resolved; raises ActionError with the reason and the cure if it cannot be used."""
+    try:
+        path = Path(value).expanduser()
+        if not path.is_absolute():
+            raise ActionError(f"{value[:200]!r} is not an absolute path", "Give the whole path, from /")
+        if not path.is_dir():
+            raise ActionError(
+                f"There is no folder {value[:200]}", "Correct the path; in containers it must be mounted"
+            )
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise ActionError(f"The folder {value[:200]} cannot be opened: {reason}") from None
+
+
+def name_folders(folders: Iterable[Named]) -> dict[str, Named]:
+    """The folders by names that tasks can have: the last part of the path, with a number if it is taken."""
+    names: dict[str, Named] = {}
+    for folder in folders:
+        own = UNNAMED.sub("-", Path(folder.path).name).strip("-")[:40] or "folder"
+        name, number = own, 2
+        while name in names:
+            name, number = f"{own}-{number}", number + 1
+        names[name] = folder
+    return names
+
+
+def listed(value: Any) -> list[str]:
+    """The folders that a value of the context names: one, or a list."""
+    return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)] if value else []
 
 
 # --- periods ----------------------------------------------------------------------------------------

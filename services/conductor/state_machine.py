@@ -258,15 +258,12 @@ def advance(goal: Goal, *, repair: bool = False) -> Advance:
         return Advance(goal)
     if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
         return Advance(goal, over=True)
-    return Advance(ask_for_review(goal), review=True)
-
-
-def ask_for_review(goal: Goal) -> Goal:
-    """``goal`` while the critic reviews it."""
-    review = goal.reviews + 1
-    return msgspec.structs.replace(
-        goal, status=TaskStatus.REVIEW, reviews=review, review_task_id=f"{goal.goal_id}-{REVIEW}-{review}"
+    number = goal.reviews + 1
+    review_id = f"{goal.goal_id}-{REVIEW}-{number}"
+    reviewed = msgspec.structs.replace(
+        goal, status=TaskStatus.REVIEW, reviews=number, review_task_id=review_id
     )
+    return Advance(reviewed, review=True)
 
 
 def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goal:

@@ -1,4 +1,4 @@
-"""How submissions are read, and the goal that one becomes."""
+"""How submissions are read, and what one becomes: a goal, another turn of one, an order to an agent."""
 
 import difflib
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -15,7 +15,6 @@ from shared.contracts import (
     AgentReport,
     Goal,
     Instruction,
-    Instructions,
     ResultOutcome,
     Said,
     Task,
@@ -164,7 +163,7 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         context_refs=submission.context_refs,
         evidence_refs=submission.evidence_refs,
         traceparent=current_trace(),
-        deadline=_deadline(submission.deadline, moment, timeout).isoformat(),
+        deadline=deadline_of(submission, stored_at, timeout),
         said=submission.said,
         person=submission.person,
         submitted_at=moment.isoformat(timespec="microseconds"),
@@ -172,34 +171,27 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
 
 
 def deadline_of(submission: Submission, stored_at: int, timeout: float) -> str:
-    """The deadline of a submission stored at ``stored_at``, as open_goal sets it. Raises Reject."""
-    moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
-    return _deadline(submission.deadline, moment, timeout).isoformat()
+    """The deadline of a submission stored at ``stored_at`` (nanoseconds since 1970), in UTC.
 
-
-def _deadline(text: str, begin: datetime, timeout: float) -> datetime:
+    The default is ``timeout`` seconds after that. Raises Reject for one more than MAX_AHEAD ahead.
+    """
+    text, begin = submission.deadline, datetime.fromtimestamp(stored_at / 1e9, UTC)
     if not text:
-        return begin + min(MAX_AHEAD, timedelta(seconds=timeout))
+        return (begin + min(MAX_AHEAD, timedelta(seconds=timeout))).isoformat()
     try:
         named = datetime.fromisoformat(text)
         deadline = (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError:
-        raise Reject(
-            f"the submission is wrong: deadline {text[:40]!r} lies outside of the calendar"
-        ) from None
+        reason = f"the submission is wrong: deadline {text[:40]!r} lies outside of the calendar"
+        raise Reject(reason) from None
     if deadline > begin + MAX_AHEAD:
         raise Reject(f"the submission is wrong: deadline lies more than {MAX_AHEAD.days} days ahead")
-    return deadline
+    return deadline.isoformat()
 
 
 # --- ids that are in use ----------------------------------------------------------------------------
 
 QUOTED = 80  # The most characters that are quoted of the goal that has the id
-
-
-def is_another_submission(goal: Goal, known: Goal) -> bool:
-    """Whether ``goal`` comes from another message than ``known``, rather than from the same one again."""
-    return goal.submitted_at != known.submitted_at
 
 
 def is_same_goal(goal: Goal, known: Goal) -> bool:
@@ -212,12 +204,6 @@ def is_same_goal(goal: Goal, known: Goal) -> bool:
     return same and bool(goal.said) == bool(known.said)
 
 
-def format_repeated(known: Goal) -> str:
-    """What became of a submission that repeats ``known``."""
-    status = str(known.status).replace("_", " ")
-    return f"Submitted before, at {known.submitted_at}: the goal is {status}, and nothing new begins"
-
-
 def format_taken(known: Goal) -> str:
     """Why a submission is refused whose id ``known`` has."""
     text = flatten(known.text, QUOTED)
@@ -227,6 +213,8 @@ def format_taken(known: Goal) -> str:
 def answer_mail(goal: Goal, known: Goal) -> AgentReport:
     """The mail that tells the requester of ``goal`` what became of the submission."""
     same = is_same_goal(goal, known)
+    status = str(known.status).replace("_", " ")
+    repeated = f"Submitted before, at {known.submitted_at}: the goal is {status}, and nothing new begins"
     refused = f"Not begun, because {format_taken(known)}. Submit it again with another id, or with none"
     return AgentReport(
         sender=subjects.CONDUCTOR,
@@ -235,13 +223,15 @@ def answer_mail(goal: Goal, known: Goal) -> AgentReport:
         report_id=goal.goal_id,
         agent=subjects.CONDUCTOR,
         report_type="repeated" if same else "refused",
-        summary=format_repeated(known) if same else refused,
+        summary=repeated if same else refused,
         metadata={"status": str(known.status) if same else "refused", "text": goal.text[:500]},
     )
 
 
 Sign = Callable[[str, str], Said | None]  # Signs a person's words until a deadline
 
+
+# --- goals that people retry, resume or add words to, and what they want of agents ------------------
 
 REPEATED = ("text", "context", "context_refs", "evidence_refs", "priority")
 """What a goal that repeats another one takes over from it."""
@@ -332,13 +322,6 @@ def instruction_of(submission: Submission, seq: int, stored_at: int) -> Instruct
         text=submission.text,
         person=submission.person,
         given_at=datetime.fromtimestamp(stored_at / 1e9, UTC).isoformat(timespec="microseconds"),
-    )
-
-
-def record_of(goal: Goal) -> Instructions:
-    """The record from which agents at work on ``goal`` learn what was added."""
-    return Instructions(
-        sender=subjects.CONDUCTOR, goal_id=goal.goal_id, instructions=goal.instructions, said=goal.said
     )
 
 

@@ -147,6 +147,8 @@ def as_texts(value: Any) -> list[str]:
     return [text for text in as_list(value) if isinstance(text, str)]
 
 
+# --- the record of checking them again --------------------------------------------------------------
+
 NOTHING = Checked()
 SECONDS = 60.0  # How long a command of a review may run
 
@@ -207,6 +209,8 @@ def last_line(result: CommandResult) -> str:
     placed = [line for line in lines if PLACE.match(line)]
     return clean((placed or lines or ["without a word"])[-1])
 
+
+# --- tests, which the engineer runs -----------------------------------------------------------------
 
 TESTER = "engineer"
 TRY, RUN = "try_patch", "run_tests"  # The actions of the engineer that run tests; neither asks a model

@@ -151,6 +151,9 @@ def _depguard(files: ProjectFiles) -> Iterator[AnyRule]:
                         yield Protected(text=stated, source=source, subjects=(), objects=(name,))
 
 
+# --- by the project's own checker, where it is prepared: import-linter, dependency-cruiser ----------
+
+
 async def check_contracts(
     files: ProjectFiles, rules: tuple[DriftRule, ...], workshop: Workshop
 ) -> tuple[DriftRule, ...]:

@@ -171,6 +171,8 @@ def _size(path: Path) -> int:
     return status.st_size if readable else -1
 
 
+# --- tools that are given files ---------------------------------------------------------------------
+
 BATCH = 400  # Files a run: their names must fit on one command line, and its report in memory
 OUTPUT = 30_000_000  # The most bytes of a report that are read
 

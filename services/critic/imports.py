@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from shared.projects.reading import ProjectFiles
 from shared.source import Tree, is_test, is_vendored, parse_module, read_text
 
 ROOTS = ("src", "lib", "python")  # Folders that hold packages without being one
@@ -89,7 +90,7 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
     read = (path for path in tree.files if path.endswith((".py", ".go", ".rs", *JVM, *SCRIPTS)))
     files = [path for path in read if not is_test(path) and not is_vendored(path)]
     index = _index(files)
-    module_path = read_text(tree.root, "go.mod", 20_000) if "go.mod" in tree.files else ""
+    module_path = ProjectFiles(tree.root).text("go.mod")
     found: list[Import] = []
     cut = ""
     ends = time.monotonic() + seconds

@@ -14,7 +14,7 @@ from services.critic.contracts import check_contracts
 from services.critic.drift import Drift, ReadRule, check_drift, count_rules
 from services.critic.file_tools import ANY, KINDS, FileTool, Sources, missed, sort_files
 from services.critic.findings import WEIGHT, Check, rank
-from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced, kinds_of
+from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced
 from services.critic.scans import NAME, lint, look_up, scan_secrets, scan_security
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked
@@ -90,7 +90,8 @@ async def run_checkers(
 
     projects, done = await asyncio.gather(run_projects(), asyncio.gather(*map(run, wanted)))
     pairs = [(row.kinds, check) for row, check in zip(wanted, done, strict=True)]
-    pairs += [(kinds_of(check), check) for check in projects]
+    kinds_of = {tool.name: tool.kinds for tool in TOOLS}
+    pairs += [(kinds_of.get(check.tool.name, ()), check) for check in projects]
     replaced = is_replaced(projects)
     told = [
         (kinds, check)
@@ -131,6 +132,8 @@ def _without_checker(sources: Sources, topics: Collection[Topic]) -> list[NotChe
         if kind in KINDS and kind not in covered
     ]
 
+
+# --- the inspection ---------------------------------------------------------------------------------
 
 Reader = Callable[[Tree], Awaitable[Sequence[ReadRule]]]
 """Finds the rules that the documents of a repository state."""

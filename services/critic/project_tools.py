@@ -303,10 +303,7 @@ def is_replaced(checks: Sequence[Check]) -> bool:
     return any(check.tool.name in owning and check.tool.files for check in checks)
 
 
-def kinds_of(check: Check) -> tuple[str, ...]:
-    """The kinds of files that the tool of a check looks at."""
-    return next((tool.kinds for tool in TOOLS if tool.name == check.tool.name), ())
-
+# --- copies of projects -----------------------------------------------------------------------------
 
 PREFIX = "review-"
 STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts

@@ -155,7 +155,9 @@ class Rerunner:
             elif problem is not None:
                 applied = [patch] if copy == fresh else [*applied, patch]
                 self.record.confirm(task, "its patch applies", Checked(patches=1))
-                names = [name for name in changed_files(patch) if (copy / name).is_file()]
+                left = re.findall(r"^\+\+\+ (?:b/)?([^\t\n]+)", patch, re.MULTILINE)
+                inside = [name for name in left if name != "/dev/null" and ".." not in Path(name).parts][:200]
+                names = [name for name in inside if (copy / name).is_file()]
                 await check_code(self.record, task, copy, names)
             after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():
@@ -292,9 +294,3 @@ def find_violations(root: Path) -> dict[tuple[str, str], str]:
         for rule in check_drift(read_tree(root)).rules
         for broken in rule.violations
     }
-
-
-def changed_files(patch: str) -> list[str]:
-    """The files that a unified diff leaves behind."""
-    found = re.findall(r"^\+\+\+ (?:b/)?([^\t\n]+)", patch, re.MULTILINE)
-    return [name for name in found if name != "/dev/null" and ".." not in Path(name).parts][:200]

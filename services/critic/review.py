@@ -1,7 +1,7 @@
 """The review of a goal's results: what is claimed is looked up; a model, if there is one, reads the rest."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,25 +174,32 @@ def is_found(source: str, repo: Path | None) -> bool:
     return (root / path).is_file() and _exists(source if line else f"{source}:1", root, {}) is True
 
 
+def _extend(
+    verdict: Verdict, decision: Decision, reasons: Iterable[str], redo: Iterable[str], checked: Checked
+) -> Verdict:
+    """``verdict`` with another ``decision``, and more reasons, tasks to be done again, things checked."""
+    return Verdict(
+        approved=decision == "approved",
+        decision=decision,
+        reasons=(*verdict.reasons, *reasons),
+        redo=tuple(dict.fromkeys((*verdict.redo, *redo))),
+        checked=verdict.checked.plus(checked),
+    )
+
+
 def add_reruns(verdict: Verdict, rerun: Rerun) -> Verdict:
     """``verdict`` with what checking again showed: a fault sends back, what was not run leaves open."""
     reasons = [f"{task}: {words}" for task, words in rerun.faults]
     reasons += [f"{task}: not run: {words}" for task, words in rerun.unrun]
     reasons += [f"{task}: {words}" for task, words in rerun.confirmed]
     unjudged = tuple(clean(f"{task}: not run: {words}", 600) for task, words in rerun.unrun)
-    checked = verdict.checked.plus(rerun.checked).plus(Checked(unjudged=unjudged))
     decision = verdict.decision
     if rerun.faults:
         decision = "sent_back"
     elif rerun.unrun and decision == "approved":
         decision = "not_checked"
-    return Verdict(
-        approved=decision == "approved",
-        decision=decision,
-        reasons=(*verdict.reasons, *(clean(reason, 600) for reason in reasons)),
-        redo=tuple(dict.fromkeys((*verdict.redo, *(task for task, _ in rerun.faults)))),
-        checked=checked,
-    )
+    said, redo = (clean(reason, 600) for reason in reasons), (task for task, _ in rerun.faults)
+    return _extend(verdict, decision, said, redo, rerun.checked.plus(Checked(unjudged=unjudged)))
 
 
 def leave_open(verdict: Verdict, *reasons: str) -> Verdict:
@@ -255,6 +262,8 @@ def _miscounted_tests(run: TestRun) -> Iterator[str]:
     if run.failed >= 0 and len(run.failures) > broken:
         yield f"{len(run.failures)} failures are listed, but {broken} are counted"
 
+
+# --- what cannot be run: a model reads the results against the goal, and its citations are looked up
 
 QUOTED = 4_000  # The most characters of a result that the model reads
 MAX_REASONS = 20
@@ -362,15 +371,8 @@ def combine(verdict: Verdict, judged: Judgement, results: Mapping[str, Any], rep
     checked = Checked(content=True, criteria=len(met) + len(unmet), met=len(met))
     reasons += met + unmet
     again = [*(() if judged.approved else judged.redo), *(line.partition(":")[0] for line in unmet)]
-    redo = tuple(dict.fromkeys((*verdict.redo, *again)))
     decision = verdict.decision if judged.approved and not unmet else "sent_back"
-    return Verdict(
-        approved=decision == "approved",
-        decision=decision,
-        reasons=(*verdict.reasons, *reasons),
-        redo=redo,
-        checked=verdict.checked.plus(checked),
-    )
+    return _extend(verdict, decision, reasons, again, checked)
 
 
 def criteria_of(results: Mapping[str, Any]) -> dict[tuple[str, int], str]:

@@ -306,7 +306,7 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
     return msgspec.structs.replace(check, looked=f"{count(len(files), 'file')} searched for secrets")
 
 
-# --- what is known of them --------------------------------------------------------------------------
+# --- known vulnerabilities, where a host that knows them was granted ----------------------------------
 
 NAME = "vulnerabilities"
 OSV = "api.osv.dev"

@@ -218,6 +218,8 @@ def strip_output(output: str) -> str:
     return "\n".join(line[:LONGEST_LINE] for line in plain.split("\n"))
 
 
+# --- why tests could not be run or counted: a sentence with the cause, and one with the cure --------
+
 NOT_FOUND = (
     r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
     r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",

@@ -210,10 +210,8 @@ def parse_go(text: str, root: Path) -> Results | None:
     failures += [failure(package, reason, "") for package, reason in broken]
     begun = dict.fromkeys(re.findall(r"^=== RUN +(\S+)", text, re.MULTILINE))
     running = [name for name in begun if name not in {ended for _, ended in ends}]
-    said, packages = (
-        len(re.findall(form, text, re.MULTILINE))
-        for form in (r"^(?:PASS|FAIL)$", r"^(?:ok  |FAIL)\t\S+\t[\d(]")
-    )
+    said = len(re.findall(r"^(?:PASS|FAIL)$", text, re.MULTILINE))
+    packages = len(re.findall(r"^(?:ok  |FAIL)\t\S+\t[\d(]", text, re.MULTILINE))
     lost = begun and said < packages  # without -v the test programs do not say that they ended
     cut = format_cut(running, 0) if running else UNPROVED if lost else ""
     return tally([*counts, ("errors", len(broken))], failures, cut)
@@ -279,6 +277,9 @@ TOTAL = re.compile(
     r"(?im)^[ \t#]*total[ \t]*[:=][ \t]*(\d+)\b"
     r"|(?:^|[^.\d])(\d+) (?:tests|runs|examples?|specs?|test cases|test)\b(?=[,:;. ]|$)"
 )
+SENTENCE = re.compile(
+    r"(?i)\b(?:all )?(\d+)(?:/\1)? (?:tests?|checks|assertions)(?: have| are)? (?:passed|pass|ok|succeeded)\b"
+)
 PLAIN_WORDS = {
     **dict.fromkeys(("passed", "pass", "ok"), "passed"),
     **dict.fromkeys(("failed", "fail", "failure", "failures"), "failed"),
@@ -301,11 +302,7 @@ def parse_plain(text: str, root: Path) -> Results | None:
             counts["passed"] = max(0, total[-1] - sum(counts.values()))
         if "passed" in counts and (len(counts) > 1 or total):
             return tally(counts.items(), cut=cut)
-    phrase = re.findall(
-        r"(?i)\b(?:all )?(\d+)(?:/\1)? (?:tests?|checks|assertions)(?: have| are)?"
-        r" (?:passed|pass|ok|succeeded)\b",
-        tail,
-    )
+    phrase = SENTENCE.findall(tail)
     phpunit = re.findall(r"^OK \((\d+) tests?, ", tail, re.MULTILINE)
     last = phpunit or phrase
     return tally([("passed", last[-1])], cut=cut) if last else None

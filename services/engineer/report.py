@@ -233,7 +233,9 @@ def format_changes(history: HistoryReading) -> str:
 
 def format_log(history: HistoryReading) -> str:
     """The number of commits and the latest of them."""
-    period = format_period(history)
+    # As far as it was read for a time: `` from one day to another``
+    since = f" from {history.since}" if history.since else ""
+    period = f"{since} to {history.until}" if history.until else f"{since} to today" if since else ""
     if not history.commits:
         return f"There are no commits{period}." if period else "There are no commits yet."
     head = f"{count(history.commits, 'commit')}{period}, the latest:"
@@ -241,12 +243,6 @@ def format_log(history: HistoryReading) -> str:
     if history.files:
         rows += ["", f"{count(len(history.files), 'file')} changed:", *_format_list(history.files)]
     return "\n".join([head, *rows])
-
-
-def format_period(history: HistoryReading) -> str:
-    """`` from one day to another``, as far as it was read for a time; empty if for none."""
-    since = f" from {history.since}" if history.since else ""
-    return f"{since} to {history.until}" if history.until else f"{since} to today" if since else ""
 
 
 def _format_list(entries: Iterable[str]) -> list[str]:

@@ -108,6 +108,8 @@ def _without_prefix(address: str) -> str:
     return re.sub(r"^arxiv:\s*", "", address.casefold())
 
 
+# --- how sure it is ---------------------------------------------------------------------------------
+
 DEPTHS = {"full text": 1.0, "abstract": 0.5, "title": 0.2}  # How much a source counts by what was read of it
 HIGH, MEDIUM = 2.0, 0.9
 """The least support of high and medium confidence: two full texts of different authors; two abstracts of
@@ -183,6 +185,8 @@ def describe_support(items: Sequence[Mapping[str, Any]], texts: Mapping[str, str
     deepest = max((depth_of(item, texts) for item in items), key=DEPTHS.__getitem__, default="title")
     return f"{count(len(groups), 'independent source')}, {deepest}"
 
+
+# --- the brief --------------------------------------------------------------------------------------
 
 CITED = re.compile(rf"\s*{NUMBER.pattern}")
 MAX_ABSTRACT = 400  # The most characters of an abstract in a brief
@@ -301,13 +305,11 @@ def _format_news_item(item: dict[str, Any], numbers: Mapping[str, int]) -> str:
 
 
 def _format_source(number: int, item: Mapping[str, Any]) -> str:
-    if "arxiv_id" in item:
-        label = (
-            f"{escape(_format_authors(item['authors']))}: {escape(item['title'])}. arXiv:{item['arxiv_id']}"
-        )
-    else:
-        label = f"{escape(item['source'])}: {escape(item['title'])}"
-    return f"- [{number}] {label}, <{item_url(item)}>"
+    paper = "arxiv_id" in item
+    by, where = (
+        (_format_authors(item["authors"]), f". arXiv:{item['arxiv_id']}") if paper else (item["source"], "")
+    )
+    return f"- [{number}] {escape(by)}: {escape(item['title'])}{where}, <{item_url(item)}>"
 
 
 def shorten_sentences(text: str, limit: int) -> str:

@@ -162,6 +162,8 @@ def make_node(item: Mapping[str, Any], agent: str, topic: str) -> Node:
     )
 
 
+# --- what people kept, opened and dismissed ---------------------------------------------------------
+
 MAX_JUDGED = 200  # How many judgements are kept: the latest
 HALF_LIFE = 30.0  # Days until a judgement counts half
 POINTS = {"keep": 4.0, "open": 1.5, "dismiss": -6.0}
@@ -272,6 +274,8 @@ def _likeness(one: str, other: str, vectors: Mapping[str, Sequence[float]]) -> f
     words, known = find_terms(one).keys(), find_terms(other).keys()
     return len(words & known) / max(1, len(words | known))
 
+
+# --- choosing ---------------------------------------------------------------------------------------
 
 MAX_RATED = 120
 """The most items of news that are rated, the newest: embedding one takes some ten milliseconds."""

@@ -177,6 +177,8 @@ class Sources:
         return await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)
 
 
+# --- stories ----------------------------------------------------------------------------------------
+
 SAME_WORDS = 0.6  # The least share of the shorter title's words that two titles of one story have in common
 LEAST_WORDS = 3  # The least words that they have in common
 MAX_TOLD = 400  # The most characters that a story is told in
@@ -269,6 +271,8 @@ def _known(story: Mapping[str, Any]) -> str:
     texts = [story, *story.get("members", ())]
     return " ".join(f"{each['title']}. {each.get('summary') or ''}" for each in texts)
 
+
+# --- the full texts of papers: their PDFs, taken apart in the jail ----------------------------------
 
 MAX_TEXT = 12_000  # Characters of a paper that are kept: its beginning, and its end, where it concludes
 SECONDS = 60.0  # Seconds for fetching one and taking it apart

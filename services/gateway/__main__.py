@@ -1,4 +1,4 @@
-"""The life of the gateway: connection, index, presence, HTTP server, shutdown."""
+"""The gateway process and its life: connection, index, presence, HTTP server, shutdown."""
 
 import asyncio
 import contextlib

@@ -61,7 +61,14 @@ class Files:
             if not stat.S_ISREG(found.st_mode):
                 raise HTTPException(404)
             if kept is None or kept.stamp != stamp:
-                kept = self._kept[name] = _read(path, stamp)
+                data = path.read_bytes()
+                kind = "text/javascript" if path.suffix == ".mjs" else mimetypes.guess_type(path.name)[0]
+                kind = kind or "application/octet-stream"
+                is_long_text = len(data) >= LEAST and kind.startswith(_TEXTS)
+                packed = gzip.compress(data, mtime=0) if is_long_text else b""
+                tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+                kept = _Kept(stamp, data, packed if len(packed) < len(data) else b"", tag, kind)
+                self._kept[name] = kept
         except OSError:
             raise HTTPException(404) from None
         headers = {"Cache-Control": self._cache, "ETag": kept.tag, "Vary": "Accept-Encoding"}
@@ -71,17 +78,6 @@ class Files:
         if kept.packed and "gzip" in request.headers.get("accept-encoding", ""):
             data, headers["Content-Encoding"] = kept.packed, "gzip"
         return Response(data, status, headers, media_type=kept.kind)
-
-
-def _read(path: Path, stamp: tuple[int, int]) -> _Kept:
-    data = path.read_bytes()
-    kind = "text/javascript" if path.suffix == ".mjs" else mimetypes.guess_type(path.name)[0]
-    kind = kind or "application/octet-stream"
-    packed = b""
-    if len(data) >= LEAST and kind.startswith(_TEXTS):
-        packed = gzip.compress(data, mtime=0)
-    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-    return _Kept(stamp, data, packed if len(packed) < len(data) else b"", tag, kind)
 
 
 WEB = Path(__file__).resolve().parent / "web"

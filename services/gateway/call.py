@@ -1,4 +1,4 @@
-"""What handlers work with."""
+"""What handlers work with: the parts of the gateway, one request, and what is kept of the bus."""
 
 import contextlib
 from collections import OrderedDict, defaultdict
@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from services.gateway.index.index import LogIndex
 from services.gateway.metrics.exposition import Exposition
+from services.gateway.problems import not_found
 from services.gateway.security.authentication import AccessLog
 from shared import subjects
 from shared.access.scopes import Person
@@ -84,6 +85,13 @@ class Call(NamedTuple):
     path: dict[str, str]
     key: str
     request: Request
+
+    def token(self, name: str, what: str) -> str:
+        """The id in the path that is called ``name``; raises Failure if nothing can have it."""
+        token = self.path[name]
+        if not TOKEN.fullmatch(token):
+            raise not_found(f"{what} {token[:40]!r}", "An id has letters, digits, '_' and '-'")
+        return token
 
     def message_id(self) -> str:
         """The id of what the request sends: its Idempotency-Key, so that it is sent once, or a new one."""

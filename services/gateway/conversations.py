@@ -21,7 +21,7 @@ from shared.operations.goals import cancel_goal
 from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
-from shared.views.desk import Answer, Note, Session, SessionSummary, Turn
+from shared.views.desk import Answer, Asked, Note, Session, SessionSummary, Turn
 from shared.views.timeline import MessageRow
 
 MAX_TURNS = 50  # The most turns of a session that are read at once
@@ -136,7 +136,23 @@ async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
         seq=seq,
     )
     if found := await read_response(gateway, question_id):
-        return msgspec.structs.replace(turn, state="answered", answer=make_answer(*found))
+        response, at = found
+        packet = response.context_used
+        answer = Answer(
+            id=response.id,
+            at=at,
+            text=response.text,
+            citations=response.citations,
+            route=response.route_used,
+            confidence=response.confidence,
+            outcome=response.outcome.value,
+            goal_id=response.goal_id,
+            context=packet.bullets if packet else (),
+            unknowns=packet.unknowns if packet else (),
+            asks=response.asks,
+            understood=response.understood,
+        )
+        return msgspec.structs.replace(turn, state="answered", answer=answer)
     if refused := await find_dead_letter(gateway.bus, subjects.NEXUS, seq):
         return msgspec.structs.replace(turn, state="refused", reason=refused.reason)
     return turn
@@ -150,25 +166,6 @@ async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, s
         return (Response.from_json(stored.data), restored(stored).time) if stored else None
     except ValueError:
         return None
-
-
-def make_answer(response: Response, at: str) -> Answer:
-    """An answer as pages show it."""
-    packet = response.context_used
-    return Answer(
-        id=response.id,
-        at=at,
-        text=response.text,
-        citations=response.citations,
-        route=response.route_used,
-        confidence=response.confidence,
-        outcome=response.outcome.value,
-        goal_id=response.goal_id,
-        context=packet.bullets if packet else (),
-        unknowns=packet.unknowns if packet else (),
-        asks=response.asks,
-        understood=response.understood,
-    )
 
 
 def _find(gateway: Gateway, where: str, value: str) -> int:
@@ -187,25 +184,30 @@ _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
 _REFUSED = subjects.dead(subjects.NEXUS)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that is stored: its id, its session, and the position of the log from which to follow."""
+async def ask(
+    gateway: Gateway, question_id: str, text: str, person: str, session: str = "", *, remember: bool = False
+) -> Asked:
+    """Store a question, once for each id; raises Conflict if another one has that id.
 
-    id: str
-    session_id: str
-    position: str
-
-
-async def ask(gateway: Gateway, question: Question) -> Asked:
-    """Store a question, once for each id; raises Conflict if another one has that id."""
+    ``remember``: with the last turns of its session.
+    """
+    question = Question(
+        id=question_id,
+        sender=subjects.USER,
+        recipient=subjects.NEXUS,
+        text=text,
+        user_session_id=session,
+        history=await read_history(gateway, session) if remember else (),
+        person=person,
+    )
     position = str(gateway.index.position)
-    known = await read_turn(gateway, question.id)
+    known = await read_turn(gateway, question_id)
     if known is None:
         subject = subjects.mail(subjects.NEXUS, subjects.USER)
-        await gateway.bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question.id})
-    elif known.text != question.text:
+        await gateway.bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question_id})
+    elif known.text != text:
         raise Conflict("Another question was asked with this key", "Send a new Idempotency-Key")
-    session = question.user_session_id or question.id
-    return Asked(id=question.id, session_id=session, position=position)
+    return Asked(id=question_id, session_id=session or question_id, position=position)
 
 
 async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | AnswerWords | Turn, None]:
@@ -310,6 +312,5 @@ async def _note(gateway: Gateway, row: MessageRow, question_id: str, tasks: set[
     if task_id not in tasks:
         return None
     word = {subjects.CLAIMED: "begun", subjects.NOTED: "noted"}.get(step, "ended")
-    if step in subjects.AT_WORK and row.text == TaskStatus.IN_PROGRESS:  # it says no more than that
-        return Note(agent=assignee, step=word, task_id=task_id, text="", at=row.time)
-    return Note(agent=assignee, step=word, task_id=task_id, text=row.text, at=row.time)
+    says_more = step not in subjects.AT_WORK or row.text != TaskStatus.IN_PROGRESS
+    return Note(agent=assignee, step=word, task_id=task_id, text=row.text if says_more else "", at=row.time)

@@ -42,7 +42,7 @@ from shared.contracts import (
     StateChanged,
     decode,
 )
-from shared.delivery.http import sign, verify, verify_github
+from shared.delivery.outlets import sign, verify, verify_github
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.operations.submission import derive_goal_id, make_body, submit_once
@@ -223,35 +223,30 @@ class Deliveries:
 
     async def _deliver(self, name: str, hook: Outgoing, notice: Notice, client: "AsyncClient") -> None:
         """Post a notice until it is taken, or given up, which is recorded."""
+        import httpx2
+
         known = self._reader.find(name)
         # When it was attempted first, which a restart does not forget
         since = known.failing_since if known else 0.0
         since = since or self._reader.note(name, failing_since=time.time()).failing_since
         body = msgspec.json.encode(notice)
         for attempts in count(1):
-            reason = await _post(hook, notice.id, body, client)
-            if not reason:
-                return
+            headers = sign(hook.secret, body, delivery=notice.id, moment=int(time.time()))
+            headers |= {"content-type": "application/json", "user-agent": "mailroom"}
+            try:
+                # What it answers beyond its status is of no interest, and may be large.
+                async with client.stream("POST", hook.url, content=body, headers=headers) as answer:
+                    if answer.is_success:
+                        return
+                    reason = f"it answered {answer.status_code}"
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                reason = format_network_error(error)
             gone = reason == f"it answered {GONE}"
             if gone or time.time() - since > GIVE_UP.total_seconds():
                 self._access.note(AccessAct.HOOK_FAILED, about=name, reason=f"{notice.id}: {reason}")
                 return
             log.warning("hook_retried", hook=name, notice=notice.id, reason=reason)
             await asyncio.sleep(pause_after(attempts).total_seconds())
-
-
-async def _post(hook: Outgoing, delivery: str, body: bytes, client: "AsyncClient") -> str:
-    """Why a delivery failed; empty if it was taken."""
-    import httpx2
-
-    headers = sign(hook.secret, body, delivery=delivery, moment=int(time.time()))
-    headers |= {"content-type": "application/json", "user-agent": "mailroom"}
-    try:
-        # What it answers beyond its status is of no interest, and may be large.
-        async with client.stream("POST", hook.url, content=body, headers=headers) as answer:
-            return "" if answer.is_success else f"it answered {answer.status_code}"
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return format_network_error(error)
 
 
 FIELD = re.compile(r"\{([A-Za-z_][\w-]*(?:\.[\w-]+)*)\}")

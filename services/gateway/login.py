@@ -1,4 +1,4 @@
-"""The page to sign in on, and the ways back from an OpenID provider."""
+"""Signing in in a browser: its page, and an OpenID provider by the code flow with PKCE (RFC 7636)."""
 
 import secrets
 import time
@@ -201,7 +201,16 @@ log = logger(__name__)
 
 def login_routes(gateway: Gateway) -> list[Route]:
     """The routes that need no session: they begin one."""
-    provider = _make_provider(gateway.settings)
+    provider: OpenId | None = None
+    if gateway.settings.gateway_oidc_issuer:
+        try:
+            import authlib  # noqa: F401
+
+            provider = OpenId(gateway.settings)
+        except ImportError:
+            log.error("openid_off", reason="authlib is missing: install mailroom with the extra 'oidc'")
+        except ConfigError as error:
+            log.error("openid_off", reason=str(error))
 
     async def page(_: Request) -> Response:
         return FileResponse(PAGE, headers={"Cache-Control": "no-cache"})
@@ -214,22 +223,6 @@ def login_routes(gateway: Gateway) -> list[Route]:
         return routes
     sign_in = _SignIn(provider, gateway.settings, gateway.access)
     return [*routes, Route(BEGIN, sign_in.begin), Route(BACK, sign_in.finish)]
-
-
-def _make_provider(config: Settings) -> OpenId | None:
-    """The client of the provider; None without one, or if the settings for it are wrong."""
-    if not config.gateway_oidc_issuer:
-        return None
-    try:
-        import authlib  # noqa: F401
-    except ImportError:
-        log.error("openid_off", reason="authlib is missing: install mailroom with the extra 'oidc'")
-        return None
-    try:
-        return OpenId(config)
-    except ConfigError as error:
-        log.error("openid_off", reason=str(error))
-        return None
 
 
 class _SignIn:

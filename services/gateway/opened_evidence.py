@@ -1,13 +1,14 @@
 """Opens what the evidence of a goal names, as text, and nothing else."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from services.gateway.call import Gateway
 from services.gateway.problems import Failure, not_found
-from shared.contracts import TOKEN, CommandVerdict, Goal, Node
+from shared.contracts import TOKEN, CommandVerdict, Goal
 from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
 from shared.queries.records import read_tasks
@@ -46,8 +47,10 @@ async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
         named.update(result.evidence_refs, result.output_paths)
     if ref not in named:
         raise not_found(f"evidence {ref[:200]!r} in the results of this goal")
-    if TOKEN.fullmatch(ref) and (text := await _open_memory(gateway, ref)) is not None:
-        return text
+    if TOKEN.fullmatch(ref):
+        with contextlib.suppress(MailroomError):
+            for node in await Memory(gateway.bus).get(ref):
+                return f"{node.title}\n\n{node.body}".strip()
     found = PLACE.fullmatch(ref)
     path, line = (found["path"], int(found["line"] or 0)) if found else (ref, 0)
     text = await asyncio.to_thread(_open_file, gateway.settings, goal, path)
@@ -72,14 +75,6 @@ def list_evidence(results: GoalResults) -> list[str]:
     failures = [failure.source for run in results.tests for failure in run.failures]
     logs = [run.log_path for run in results.tests if run.log_path]
     return [*logs, *failures, *(finding.source for finding in results.findings)]
-
-
-async def _open_memory(gateway: Gateway, node_id: str) -> str | None:
-    try:
-        nodes: list[Node] = await Memory(gateway.bus).get(node_id)
-    except MailroomError:
-        return None
-    return f"{nodes[0].title}\n\n{nodes[0].body}".strip() if nodes else None
 
 
 def _open_file(config: Settings, goal: Goal, path: str) -> str | None:

@@ -131,19 +131,16 @@ def decode_query(request: Request, kind: Any) -> Any:
 
     Raises ValidationError, and Failure for an unknown parameter.
     """
-    multiple = {field.name for field in msgspec.structs.fields(kind) if _is_sequence(field.type)}
+    fields = msgspec.structs.fields(kind)
+    multiple = {each.name for each in fields if getattr(each.type, "__origin__", None) in (tuple, list)}
     values: dict[str, Any] = {}
     for name in request.query_params:
         given = request.query_params.getlist(name)
         values[name] = given if name in multiple else given[-1]
-    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    known = {field.encode_name for field in fields}
     if unknown := sorted(values.keys() - known):
         raise Failure(422, f"There is no parameter {unknown[0][:60]!r}", _suggest(unknown[0], sorted(known)))
     return msgspec.convert(values, kind, strict=False)
-
-
-def _is_sequence(kind: Any) -> bool:
-    return getattr(kind, "__origin__", None) in (tuple, list)
 
 
 async def decode_body(request: Request, kind: Any) -> Any:
@@ -180,15 +177,15 @@ def make_routes(gateway: Gateway, table: Sequence[Endpoint]) -> list[Route]:
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    return [_make_route(gateway, path, endpoints) for path, endpoints in by_path.items()]
 
+    def make_route(path: str, endpoints: dict[str, Endpoint]) -> Route:
+        async def answer(request: Request) -> Response:
+            method = "GET" if request.method == "HEAD" else request.method
+            return await endpoints[method].answer(gateway, request)
 
-def _make_route(gateway: Gateway, path: str, endpoints: dict[str, Endpoint]) -> Route:
-    async def answer(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await endpoints[method].answer(gateway, request)
+        return Route(path, answer, methods=list(endpoints))
 
-    return Route(path, answer, methods=list(endpoints))
+    return [make_route(path, endpoints) for path, endpoints in by_path.items()]
 
 
 REFERENCE = "#/components/schemas/{name}"
@@ -196,7 +193,12 @@ REFERENCE = "#/components/schemas/{name}"
 
 def describe(table: Sequence[Endpoint]) -> bytes:
     """The document as JSON."""
-    kinds = [kind for endpoint in table for kind in _kinds(endpoint)]
+    kinds: list[Any] = []
+    for endpoint in table:
+        kinds += [endpoint.types[name] for name in ("query", "body") if name in endpoint.parameters]
+        kinds += endpoint.contracts
+        if _is_json(answer := endpoint.types.get("return")):
+            kinds.append(answer)
     schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=REFERENCE)
     by_kind = dict(zip(map(repr, [*kinds, Problem]), schemas, strict=True))
     for endpoint in table:
@@ -229,12 +231,6 @@ def describe(table: Sequence[Endpoint]) -> bytes:
     )
 
 
-def _kinds(endpoint: Endpoint) -> list[Any]:
-    answer = endpoint.types.get("return")
-    named = [endpoint.types[name] for name in ("query", "body") if name in endpoint.parameters]
-    return [*named, *endpoint.contracts, *([answer] if _is_json(answer) else [])]
-
-
 def _is_json(answer: Any) -> bool:
     return (isinstance(answer, type) and issubclass(answer, msgspec.Struct)) or bool(
         getattr(answer, "__origin__", None)
@@ -259,7 +255,14 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if description:
         operation["description"] = " ".join(description.split())
     if "query" in endpoint.parameters:
-        parameters += _query_parameters(endpoint.types["query"])
+        (schema,), components = msgspec.json.schema_components(
+            [endpoint.types["query"]], ref_template=REFERENCE
+        )
+        body = components[schema["$ref"].rpartition("/")[2]]
+        parameters += [
+            {"name": name, "in": "query", "required": name in body.get("required", ()), "schema": each}
+            for name, each in body["properties"].items()
+        ]
     if parameters:
         operation["parameters"] = parameters
     if "body" in endpoint.parameters:
@@ -294,13 +297,3 @@ def _location(description: str) -> dict[str, Any]:
 
 def _response(description: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": description, "content": {media_type: {"schema": schema} if schema else {}}}
-
-
-def _query_parameters(kind: Any) -> list[dict[str, Any]]:
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=REFERENCE)
-    body = components[schema["$ref"].rpartition("/")[2]]
-    required = body.get("required", ())
-    return [
-        {"name": name, "in": "query", "required": name in required, "schema": each}
-        for name, each in body["properties"].items()
-    ]

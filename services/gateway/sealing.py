@@ -1,4 +1,4 @@
-"""The sealer: seals over the messages of the log, and the witnesses that keep them elsewhere."""
+"""The sealer: seals over the messages of the log, whether it lost its end, and the witnesses of it."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from shared.bus.bulk import BulkReader, Span
 from shared.bus.elsewhere import store_elsewhere
 from shared.bus.entry import seal as make_entry
 from shared.contracts import Seal
-from shared.delivery.http import request
+from shared.delivery.outlets import request
 from shared.errors import BusError, Conflict, MailroomError
 from shared.files import write_atomically
 from shared.log import logger
@@ -294,7 +294,15 @@ class Witnesses:
         lines = b"".join(without_marks(seal).to_json() + b"\n" for seal in seals)
         try:
             if witness.startswith("mailto:"):
-                return await self._mail(witness.removeprefix("mailto:"), seals, lines)
+                what = ", ".join(f"{seal.stream} up to {seal.last:,}" for seal in seals)
+                text = (
+                    "Keep this mail. With it you can prove later that nothing before was changed: put the "
+                    "following lines into a file, and run: mailroom audit verify --from FILE\n\n"
+                ) + lines.decode()
+                mail_id, to = f"seal.{seals[0].chain[:32]}", witness.removeprefix("mailto:")
+                message = write_message(self._config, to, f"Sealed: {what}", text, mail_id)
+                refused = await submit_message(read_server(self._config), message, self._config.http_timeout)
+                return str(refused or "")
             if witness.startswith(("http://", "https://")):
                 headers = {"content-type": "application/jsonl", "user-agent": "mailroom"}
                 await request("POST", witness, headers=headers, content=lines)
@@ -308,17 +316,6 @@ class Witnesses:
         except (MailroomError, OSError) as error:
             return str(error)
         return ""
-
-    async def _mail(self, address: str, seals: list[Seal], lines: bytes) -> str:
-        what = ", ".join(f"{seal.stream} up to {seal.last:,}" for seal in seals)
-        text = (
-            "Keep this mail. With it you can prove later that nothing before was changed: put the following "
-            f"lines into a file, and run: mailroom audit verify --from FILE\n\n{lines.decode()}"
-        )
-        mail_id = f"seal.{seals[0].chain[:32]}"
-        message = write_message(self._config, address, f"Sealed: {what}", text, mail_id)
-        refused = await submit_message(read_server(self._config), message, self._config.http_timeout)
-        return str(refused or "")
 
     def _note(self, witness: str, state: Witnessed) -> None:
         self._known[name_of(witness)] = state

@@ -1,4 +1,4 @@
-"""The waterfall of a goal or a task: rows with a beginning and an end, each under the one it is part of."""
+"""The waterfall of a goal or task, rows each under the one it is part of; all on record of a task."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -402,17 +402,12 @@ class _Details:
             case CommandJudged():
                 details.judged.append(envelope)
             case LoopCheckpoint():
-                self._add_checkpoint(stored, envelope)
-
-    def _add_checkpoint(self, stored: Stored, checkpoint: LoopCheckpoint) -> None:
-        agent, name = stored.subject.split(".")[1], stored.subject.rpartition(".")[2]
-        loop, _, number = name.rpartition("-")
-        if not number.isdecimal() or len(number) > 9:
-            return
-        loops = self._loops.setdefault(checkpoint.task_id, {})
-        loops.setdefault(loop, {})[int(number)] = [
-            _Message(body, agent, stored.time, stored.seq) for body in checkpoint.messages
-        ]
+                agent, name = stored.subject.split(".")[1], stored.subject.rpartition(".")[2]
+                loop, _, number = name.rpartition("-")
+                if number.isdecimal() and len(number) <= 9:
+                    self._loops.setdefault(task_id, {}).setdefault(loop, {})[int(number)] = [
+                        _Message(body, agent, stored.time, stored.seq) for body in envelope.messages
+                    ]
 
     def tasks(self, rows: Sequence[Row]) -> list[TaskDetails]:
         """The tasks with their rows, in the order of their submission; without one it is none."""

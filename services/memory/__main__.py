@@ -17,8 +17,8 @@ from services.memory.loading import limit_heaps
 from services.memory.maintenance import Maintenance, RecallService
 from services.memory.past import PastService
 from services.memory.picture import PictureService
+from services.memory.writes.gate import parse_add, parse_link
 from services.memory.writes.log_follower import LogFollower
-from services.memory.writes.public_writes import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -119,14 +119,21 @@ class MemoryService(Agent):
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
         """The queries that memory answers, as ``memory.<verb>``."""
         engine, follower = self._engine, self._follower
+
+        async def list_nodes(query: ListQuery) -> NodePage:
+            return fit_page(await engine.list_nodes(query))
+
+        async def stats(_: _NoParameters) -> dict[str, object]:
+            return {**engine.stats(), "briefings": self._briefings.stats()}
+
         reads: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "search": _answering(MemoryQuery, self._search),
             "get": _answering(GetQuery, lambda query: engine.get(query.ids, query.at)),
-            "list": _answering(ListQuery, self._list),
+            "list": _answering(ListQuery, list_nodes),
             "edges": _answering(EdgesQuery, engine.list_edges),
             "traverse": _answering(TraverseQuery, engine.traverse),
             "paths": _answering(PathsQuery, engine.paths),
-            "brief": self._brief,
+            "brief": lambda data: self._briefings.answer(_decode(data, BriefQuery)),
             "picture": lambda data: self._pictures.answer(_decode(data, PictureQuery)),
             "versions": _answering(VersionsQuery, self._past.versions),
             "history": _answering(HistoryQuery, self._past.history),
@@ -141,7 +148,7 @@ class MemoryService(Agent):
                 ClassifyQuery, lambda query: engine.run_in_reader(engine.classifiers.classify, query)
             ),
             "recall": _answering(_NoParameters, lambda _: self._recall.measure()),
-            "stats": _answering(_NoParameters, lambda _: self._stats()),
+            "stats": _answering(_NoParameters, stats),
             "health": _answering(_NoParameters, lambda _: self._health()),
         }
 
@@ -166,23 +173,14 @@ class MemoryService(Agent):
         people = {verb: for_people(verb, answer) for verb, answer in maintenance.items()}
         return {"add": storing(parse_add), "link": storing(parse_link), **people}
 
-    async def _brief(self, data: bytes) -> bytes:
-        return await self._briefings.answer(_decode(data, BriefQuery))
-
     async def _search(self, query: MemoryQuery) -> list[Hit]:
         if query.settled:
             await self._follower.wait_until_stored(SETTLE_WAIT)
         return await self._engine.search(query)
 
-    async def _list(self, query: ListQuery) -> NodePage:
-        return fit_page(await self._engine.list_nodes(query))
-
     async def _reindex(self) -> dict[str, object]:
         await self._engine.reindex()
         return self._engine.health()
-
-    async def _stats(self) -> dict[str, object]:
-        return {**self._engine.stats(), "briefings": self._briefings.stats()}
 
     async def _health(self) -> dict[str, object]:
         behind = self._follower.behind

@@ -8,7 +8,7 @@ all of them (docs/classifier.md).
 import functools
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,16 +207,11 @@ class ModelLabels:
             Message(role="system", text=self._order),
             Message(role="user", text=quote("The texts", asked)),
         ]
-        answer = await self._models.ask_small_model_for(messages, self._answer, _checker(len(texts)))
+
+        def check(answer: Any) -> str | None:
+            whole = sorted(each.number for each in answer.texts) == [*range(1, len(texts) + 1)]
+            return None if whole else f"it must have each number from 1 to {len(texts)} once"
+
+        answer = await self._models.ask_small_model_for(messages, self._answer, check)
         labelled = sorted(answer[0].texts, key=lambda each: each.number)
         return [each.label for each in labelled]
-
-
-def _checker(count: int) -> Callable[[Any], str | None]:
-    def check(answer: Any) -> str | None:
-        numbers = sorted(each.number for each in answer.texts)
-        return (
-            None if numbers == [*range(1, count + 1)] else f"it must have each number from 1 to {count} once"
-        )
-
-    return check

@@ -65,13 +65,16 @@ def find_planted(view: View, facts: Vectors, questions: Vectors, moment: float) 
     ``facts`` and ``questions`` are the vectors of both; ``moment`` is now, in seconds since 1970.
     """
     planted = [f"planted-{number}" for number in range(len(load_facts()))]
-    around = _find_around(view, questions, moment)
+    around: dict[str, Node] = {}  # the nodes of memory that rank highest for any of the questions
+    for fact, vector in zip(load_facts(), questions, strict=True):
+        for hit in view.search(MemoryQuery(text=fact.question, limit=NEAR), vector, moment):
+            around[hit.node.id] = hit.node
     written = (datetime.fromtimestamp(moment, UTC) - AGE).isoformat()
     nodes = [
         Node(id=key, kind=fact.kind, title=fact.text, created_at=written, source=Source(agent="user"))
         for key, fact in zip(planted, load_facts(), strict=True)
     ]
-    copy = _copy(view, around)
+    copy = _copy(view, [*around.values()])
     _put(copy, nodes, facts)
     found = []
     for key, fact, vector in zip(planted, load_facts(), questions, strict=True):
@@ -79,15 +82,6 @@ def find_planted(view: View, facts: Vectors, questions: Vectors, moment: float) 
         hits = copy.search(msgspec.structs.replace(query, limit=WIDE), vector, moment)
         found.append(key in {hit.node.id for hit in arrange(hits, query, copy.vectors)})
     return found
-
-
-def _find_around(view: View, questions: Vectors, moment: float) -> list[Node]:
-    """The nodes of memory that rank highest for any of the questions."""
-    nodes: dict[str, Node] = {}
-    for fact, vector in zip(load_facts(), questions, strict=True):
-        for hit in view.search(MemoryQuery(text=fact.question, limit=NEAR), vector, moment):
-            nodes[hit.node.id] = hit.node
-    return [*nodes.values()]
 
 
 def _copy(view: View, nodes: Sequence[Node]) -> View:
@@ -226,7 +220,7 @@ class Maintenance:
             group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
             group.create_task(self._keep_trying(lambda: self._repeat(CONSOLIDATE_EVERY, self._tidy)))
-            group.create_task(self._keep_trying(lambda: self._repeat(RECALL_EVERY, self._measure_recall)))
+            group.create_task(self._keep_trying(lambda: self._repeat(RECALL_EVERY, self._recall.measure)))
 
     async def answer(self, action: str, edges: int = 0) -> dict[str, Any]:
         """The linker's status; ``trigger`` makes it do a round first, ``consolidate`` what is done weekly.
@@ -275,7 +269,7 @@ class Maintenance:
                 log.exception("upkeep_failed")
             await asyncio.sleep(PAUSE)
 
-    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
         while True:
             await asyncio.sleep(seconds)
             await work()
@@ -358,9 +352,6 @@ class Maintenance:
         self._counts["merged"] = self._counts.get("merged", 0) + found.merged
         if found.after != after:
             await self._engine.write_note(SWEEP, found.after)
-
-    async def _measure_recall(self) -> None:
-        await self._recall.measure()
 
     async def _count_accesses(self) -> None:
         write = await self._briefings.take_accesses()

@@ -84,20 +84,19 @@ class PastService:
         ordered = [states[version] for version in sorted(states)]
         kept = _fit([*zip([None, *ordered], ordered, strict=False)][::-1][: query.limit])
         writes = await self._read_writes([node.version for _, node in kept])
-        told = [await self._tell(before, node, writes.get(node.version)) for before, node in kept]
+        told = [
+            NodeState(
+                version=node.version,
+                node=node,
+                change=_change_of(node.version, node.created_version, node.retired_version),
+                fields=() if before is None else _differing(before, node),
+                at=_stamp(await self._engine.moment_of(node.version)),
+                **_signature(writes.get(node.version)),
+            )
+            for before, node in kept
+        ]
         return NodeHistory(
             id=query.id, states=tuple(told), omitted=len(ordered) - len(kept), version=self._engine.version
-        )
-
-    async def _tell(self, before: Node | None, node: Node, write: MemoryWrite | None) -> NodeState:
-        fields = () if before is None else _differing(before, node)
-        return NodeState(
-            version=node.version,
-            node=node,
-            change=_change_of(node.version, node.created_version, node.retired_version),
-            fields=fields,
-            at=_stamp(await self._engine.moment_of(node.version)),
-            **_signature(write),
         )
 
 

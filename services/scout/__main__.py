@@ -6,12 +6,13 @@ from pathlib import Path
 import msgspec
 
 from services.scout.documents import parse
-from services.scout.repository import find_licence, format_reading, read_repository, sources_of
-from services.scout.research import CITING, Researcher, check_citations
+from services.scout.repository import format_reading, read_repository, sources_of
+from services.scout.research import CITING, check_citations, research
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Task
 from shared.errors import ActionError, ModelError
+from shared.projects.reading import read_project
 from shared.skills.documents import PLAIN, read_document
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
@@ -50,7 +51,8 @@ class Scout(Agent):
     )
     async def read_licence(self, repo: str) -> Outcome:
         """What declares it, with the places, in the output and in data key ``licence``."""
-        licence = await asyncio.to_thread(find_licence, self._require_named(repo))
+        project = read_project(self._require_named(repo))
+        licence = await asyncio.to_thread(lambda: project.licence)
         return Outcome(
             output="\n".join(f"{each.text} ({each.source})." for each in licence),
             data={"licence": [each.to_dict() for each in licence]},
@@ -100,7 +102,7 @@ class Scout(Agent):
                 return await self._research_with_model(question)
             except ModelError as error:
                 why = str(error)
-        return await Researcher(self.context, outputs_path(self.context)).research(question, max_pages, why)
+        return await research(self.context, outputs_path(self.context), question, max_pages, why)
 
     async def _research_with_model(self, question: str) -> Outcome:
         conclusion = await self.context.run_loop(

@@ -24,12 +24,110 @@ from shared.projects.reading.manifests import (
     format_code,
     licence_files,
     licence_in,
-    lowest_python,
 )
 from shared.projects.reading.project_files import ProjectFiles
 from shared.source import Limits, Tree, is_test, read_text
 from shared.text.display import format_list
 from shared.web.quoting import clean
+
+ELSEWHERE = re.compile(
+    r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"
+    r"|support|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)"
+)
+ADDRESS = re.compile(r"https?://|[^@]@[^@]")
+MAX_SOURCES = 50
+
+
+def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
+    """At most two paragraphs of the README, then the manifests' descriptions that differ."""
+    statements = [
+        cite(paragraph.text, readme.path, paragraph.line)
+        for readme in readmes[:1]
+        for paragraph in _prose(readme)
+    ]
+    said = " ".join(statement.text.casefold() for statement in statements)
+    for manifest in manifests:
+        description = manifest.description
+        if description and description.text.casefold().rstrip(".") not in said:
+            statements.append(description)
+            said += description.text.casefold()
+    return statements[:4]
+
+
+def _prose(readme: Document) -> list[Paragraph]:
+    found: list[Paragraph] = []
+    name = next((section.title for section in readme.sections if section.titles), "")
+    for section, paragraph in readme.paragraphs():
+        below = [title for title in section.titles if title != name]
+        if any(ELSEWHERE.match(title) for title in below) or (found and below):
+            continue
+        # It reads as a sentence: five words beside addresses, and is no mere list of links.
+        text = paragraph.text
+        words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
+        marks = text.count("|") + text.count("•") + text.count("·")
+        if len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":"):
+            found.append(paragraph)
+        if len(found) == 2:
+            break
+    return found
+
+
+def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
+    """Read the folder ``root``, within ``limits``; nothing in it is run or changed.
+
+    Raises ActionError unless ``root`` is the absolute path of a readable folder.
+    """
+    project = read_project(root, limits)
+    tree, manifests = project.tree, project.manifests
+    documents = ((name, project.files.text(name)) for name in project.docs)
+    readmes = [parse(name, text) for name, text in documents if text.strip()]
+    found = survey_code(tree)
+    build = [statement for readme in readmes[:1] for statement in read_commands(readme)]
+    build += [statement for manifest in manifests for statement in manifest.build]
+    build += read_building(tree, project.files)
+    entries = [statement for manifest in manifests for statement in manifest.entries]
+    return RepositoryReading(
+        name=next((m.name for m in manifests if m.name and "/" not in m.path), "") or tree.root.name,
+        purpose=_unique(read_purpose(readmes, manifests)),
+        build=_unique(build),
+        licence=_unique(project.licence),
+        layout=_unique([*read_layout(tree), *entries]),
+        questions=_unique(read_questions(project, readmes, found)),
+        languages=found.lines,
+        files=len(tree.files),
+    )
+
+
+def format_reading(reading: RepositoryReading) -> str:
+    """The reading as plain text: what people see as the result of the task."""
+    languages = ", ".join(f"{name} {lines:,}" for name, lines in list(reading.languages.items())[:5])
+    files = f"{reading.files:,} file{'' if reading.files == 1 else 's'}"
+    counts = f"{files}; lines of {languages or 'no known language'}"
+    first = reading.purpose[0].text if reading.purpose else counts
+    rows = [f"{reading.name}: {first}", *([f"({counts})"] if reading.purpose else [])]
+    parts = {
+        "What it is": (*reading.purpose, *reading.licence),
+        "How it is built": reading.build,
+        "How it is laid out": reading.layout,
+        "Open questions": reading.questions,
+    }
+    for title, statements in parts.items():
+        rows += ["", f"{title}:"] if statements else []
+        rows += [f"- {statement.text} [{statement.source}]" for statement in statements]
+    return "\n".join(rows)
+
+
+def sources_of(reading: RepositoryReading) -> tuple[str, ...]:
+    """Where the reading comes from: each source once, at most MAX_SOURCES."""
+    said = (*reading.purpose, *reading.licence, *reading.build, *reading.layout, *reading.questions)
+    return tuple(dict.fromkeys(statement.source for statement in said))[:MAX_SOURCES]
+
+
+def _unique(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    return tuple({statement.text: statement for statement in statements}.values())
+
+
+# --- what it leaves open, or contradicts ------------------------------------------------------------
 
 NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")
 
@@ -111,13 +209,14 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
 
 def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
     wanted = next((manifest.python for manifest in manifests if manifest.python), None)
-    lowest = lowest_python(wanted.text) if wanted else None
-    if not wanted or not lowest:
+    # The lowest version that ``>=3.11`` or ``^3.11`` allows
+    bound = re.search(r"(?:>=|\^|~=?|==)\s*(\d+)\.(\d+)", wanted.text) if wanted else None
+    if not wanted or not bound:
         return []
     for readme in readmes[:1]:
         for number, row in enumerate(readme.text.splitlines(), start=1):
             match = re.search(r"Python\s*(?:>=\s*)?(\d)\.(\d+)\s*(?:\+|or (?:newer|later|above|higher))", row)
-            if match and (int(match[1]), int(match[2])) != lowest:
+            if match and match.groups() != bound.groups():
                 differ = f"The README says {match[0]}, {wanted.source} says {wanted.text}"
                 return [cite(f"Which Python is needed? {differ}", readme.path, number)]
     return []
@@ -171,109 +270,3 @@ def _notes(found: CodeSurvey) -> list[Statement]:
     first = [f"{note.file}:{note.line}{text}" for note, text in zip(found.notes[:3], said, strict=False)]
     text = f"The authors left {counted} in the code: {format_list(first, 3)}"
     return [cite(text, found.notes[0].file, found.notes[0].line)]
-
-
-ELSEWHERE = re.compile(
-    r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"
-    r"|support|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)"
-)
-ADDRESS = re.compile(r"https?://|[^@]@[^@]")
-MAX_SOURCES = 50
-
-
-def read_readmes(project: Project) -> list[Document]:
-    """The documents at the top whose name is README, Markdown first."""
-    return [parse(name, text) for name in project.docs if (text := project.files.text(name)).strip()]
-
-
-def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
-    """At most two paragraphs of the README, then the manifests' descriptions that differ."""
-    statements = [
-        cite(paragraph.text, readme.path, paragraph.line)
-        for readme in readmes[:1]
-        for paragraph in _prose(readme)
-    ]
-    said = " ".join(statement.text.casefold() for statement in statements)
-    for manifest in manifests:
-        description = manifest.description
-        if description and description.text.casefold().rstrip(".") not in said:
-            statements.append(description)
-            said += description.text.casefold()
-    return statements[:4]
-
-
-def _prose(readme: Document) -> list[Paragraph]:
-    found: list[Paragraph] = []
-    name = next((section.title for section in readme.sections if section.titles), "")
-    for section, paragraph in readme.paragraphs():
-        below = [title for title in section.titles if title != name]
-        if any(ELSEWHERE.match(title) for title in below) or (found and below):
-            continue
-        # It reads as a sentence: five words beside addresses, and is no mere list of links.
-        text = paragraph.text
-        words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
-        marks = text.count("|") + text.count("•") + text.count("·")
-        if len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":"):
-            found.append(paragraph)
-        if len(found) == 2:
-            break
-    return found
-
-
-def find_licence(root: Path) -> list[Statement]:
-    """What declares the licence of the folder ``root``; raises ActionError as read_repository does."""
-    return list(read_project(root).licence)
-
-
-def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
-    """Read the folder ``root``, within ``limits``; nothing in it is run or changed.
-
-    Raises ActionError unless ``root`` is the absolute path of a readable folder.
-    """
-    project = read_project(root, limits)
-    tree, manifests = project.tree, project.manifests
-    readmes = read_readmes(project)
-    found = survey_code(tree)
-    build = [statement for readme in readmes[:1] for statement in read_commands(readme)]
-    build += [statement for manifest in manifests for statement in manifest.build]
-    build += read_building(tree, project.files)
-    entries = [statement for manifest in manifests for statement in manifest.entries]
-    return RepositoryReading(
-        name=next((m.name for m in manifests if m.name and "/" not in m.path), "") or tree.root.name,
-        purpose=_unique(read_purpose(readmes, manifests)),
-        build=_unique(build),
-        licence=_unique(project.licence),
-        layout=_unique([*read_layout(tree), *entries]),
-        questions=_unique(read_questions(project, readmes, found)),
-        languages=found.lines,
-        files=len(tree.files),
-    )
-
-
-def format_reading(reading: RepositoryReading) -> str:
-    """The reading as plain text: what people see as the result of the task."""
-    languages = ", ".join(f"{name} {lines:,}" for name, lines in list(reading.languages.items())[:5])
-    files = f"{reading.files:,} file{'' if reading.files == 1 else 's'}"
-    counts = f"{files}; lines of {languages or 'no known language'}"
-    first = reading.purpose[0].text if reading.purpose else counts
-    rows = [f"{reading.name}: {first}", *([f"({counts})"] if reading.purpose else [])]
-    parts = {
-        "What it is": (*reading.purpose, *reading.licence),
-        "How it is built": reading.build,
-        "How it is laid out": reading.layout,
-        "Open questions": reading.questions,
-    }
-    for title, statements in parts.items():
-        rows += ["", f"{title}:"] if statements else []
-        rows += [f"- {statement.text} [{statement.source}]" for statement in statements]
-    return "\n".join(rows)
-
-
-def sources_of(reading: RepositoryReading) -> tuple[str, ...]:
-    """Where the reading comes from: each source once, at most MAX_SOURCES."""
-    said = (*reading.purpose, *reading.licence, *reading.build, *reading.layout, *reading.questions)
-    return tuple(dict.fromkeys(statement.source for statement in said))[:MAX_SOURCES]
-
-
-def _unique(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    return tuple({statement.text: statement for statement in statements}.values())

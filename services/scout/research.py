@@ -13,6 +13,7 @@ import msgspec
 
 from shared.agent.context import AgentContext
 from shared.errors import ActionError, BusError
+from shared.settings import Settings
 from shared.skills.search import SearchResult, search
 from shared.skills.web import Page, fetch_page
 from shared.skills.workspace import slug, write_output
@@ -120,75 +121,66 @@ MAX_QUOTED = 6  # The most passages in a brief
 MAX_CONCURRENT = 4  # How many pages are fetched at once
 
 
-class Researcher:
-    """Answers questions with quotations; its briefs are written to ``folder``."""
+async def research(
+    context: AgentContext, folder: Path, question: str, max_pages: int, why: str = ""
+) -> Outcome:
+    """Search for ``question``, read up to ``max_pages`` pages (1 to 10), and quote the nearest passages.
 
-    def __init__(self, context: AgentContext, folder: Path) -> None:
-        self._context = context
-        self._folder = folder
+    The brief is written to ``folder``. ``why`` is the reason that the configured model did not answer. Raises
+    ActionError if the search fails, or no page could be read.
+    """
+    if not 1 <= max_pages <= 10:
+        raise ActionError(f"max_pages is {max_pages}", "Read 1 to 10 pages")
+    await context.progress(f"searches the web for {clean(question, 100)!r}")
+    results = await search(question, max_pages, context.settings)
+    if not results:
+        found_nothing = f"The search found nothing for {question!r}."
+        return Outcome(output=found_nothing, data={"sources": [], "confidence": "low"})
+    await context.progress(f"reads {len(results)} pages")
+    pages, problems = await _read_pages(results, context.settings)
+    if not pages:
+        raise ActionError("None of the pages found could be read: " + "; ".join(problems))
+    passages, measure = split_passages(pages), "embedding"
+    try:
+        vectors = await context.memory.embed(question, *(passage.text for passage in passages))
+        ranked = rank_by_meaning(passages, vectors[0], vectors[1:])
+    except BusError:
+        ranked, measure = rank_by_words(passages, question), "shared words"
+    chosen = choose_passages(ranked, MAX_QUOTED)
+    sources = tuple(dict.fromkeys(passage.url for passage in chosen))
+    text = _compose(question, chosen, problems, measure, why)
+    path = folder / f"research-{slug(question)}.md"
+    await write_output(context, path, text, "the brief")
+    return Outcome(
+        output=text,
+        data={
+            "sources": list(sources),
+            "problems": problems,
+            "by": measure,
+            "confidence": "low" if not chosen else "medium" if len(sources) < 3 else "high",
+        },
+        evidence_refs=sources,
+        output_paths=(str(path),),
+    )
 
-    async def research(self, question: str, max_pages: int, why: str = "") -> Outcome:
-        """Search for ``question``, read up to ``max_pages`` pages (1 to 10), and quote the nearest passages.
 
-        ``why`` is the reason that the configured model did not answer. Raises ActionError if the search
-        fails, or no page could be read.
-        """
-        if not 1 <= max_pages <= 10:
-            raise ActionError(f"max_pages is {max_pages}", "Read 1 to 10 pages")
-        await self._context.progress(f"searches the web for {clean(question, 100)!r}")
-        results = await search(question, max_pages, self._context.settings)
-        if not results:
-            return Outcome(
-                output=f"The search found nothing for {question!r}.",
-                data={"sources": [], "confidence": "low"},
-            )
-        pages, problems = await self._read(results)
-        if not pages:
-            raise ActionError("None of the pages found could be read: " + "; ".join(problems))
-        chosen, measure = await self._choose(pages, question)
-        sources = tuple(dict.fromkeys(passage.url for passage in chosen))
-        text = _compose(question, chosen, problems, measure, why)
-        path = self._folder / f"research-{slug(question)}.md"
-        await write_output(self._context, path, text, "the brief")
-        return Outcome(
-            output=text,
-            data={
-                "sources": list(sources),
-                "problems": problems,
-                "by": measure,
-                "confidence": "low" if not chosen else "medium" if len(sources) < 3 else "high",
-            },
-            evidence_refs=sources,
-            output_paths=(str(path),),
-        )
+async def _read_pages(results: Sequence[SearchResult], settings: Settings) -> tuple[list[Page], list[str]]:
+    """The pages that have a text, each once, and why others were not read."""
+    gate = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def _read(self, results: Sequence[SearchResult]) -> tuple[list[Page], list[str]]:
-        gate = asyncio.Semaphore(MAX_CONCURRENT)
+    async def read(result: SearchResult) -> Page | str:
+        async with gate:
+            try:
+                page = await fetch_page(
+                    result.url, timeout=settings.http_timeout, allowed=settings.private_hosts
+                )
+            except ActionError as error:
+                return str(error.cause)
+        return page if page.text.strip() else f"{page.url} holds no text"
 
-        async def read(result: SearchResult) -> Page | str:
-            async with gate:
-                try:
-                    page = await fetch_page(
-                        result.url, timeout=settings.http_timeout, allowed=settings.private_hosts
-                    )
-                except ActionError as error:
-                    return str(error.cause)
-            return page if page.text.strip() else f"{page.url} holds no text"
-
-        settings = self._context.settings
-        await self._context.progress(f"reads {len(results)} pages")
-        read_pages = await asyncio.gather(*map(read, results))
-        pages = {page.url: page for page in read_pages if isinstance(page, Page)}
-        return list(pages.values()), [problem for problem in read_pages if isinstance(problem, str)]
-
-    async def _choose(self, pages: Sequence[Page], question: str) -> tuple[list[Passage], str]:
-        """The passages to quote, and by what they were measured: ``embedding``, or ``shared words``."""
-        passages = split_passages(pages)
-        try:
-            vectors = await self._context.memory.embed(question, *(passage.text for passage in passages))
-        except BusError:
-            return choose_passages(rank_by_words(passages, question), MAX_QUOTED), "shared words"
-        return choose_passages(rank_by_meaning(passages, vectors[0], vectors[1:]), MAX_QUOTED), "embedding"
+    read_pages = await asyncio.gather(*map(read, results))
+    pages = {page.url: page for page in read_pages if isinstance(page, Page)}
+    return list(pages.values()), [problem for problem in read_pages if isinstance(problem, str)]
 
 
 def _compose(
@@ -211,16 +203,11 @@ def _compose(
         lines += ["None of the pages has anything in common with the question.", ""]
     if numbers:
         lines += ["## Sources", ""]
-        lines += [
-            f"- [{number}] {escape(clean(titles[url], 200))}, <{url}>" for url, number in numbers.items()
-        ]
+        titled = {url: escape(clean(titles[url], 200)) for url in numbers}
+        lines += [f"- [{number}] {titled[url]}, <{url}>" for url, number in numbers.items()]
     if problems:
-        lines += [
-            "",
-            "## What could not be read",
-            "",
-            *(f"- {escape(clean(problem, 300))}" for problem in problems),
-        ]
+        unread = (f"- {escape(clean(problem, 300))}" for problem in problems)
+        lines += ["", "## What could not be read", "", *unread]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -50,19 +50,15 @@ def main(agent_class: type[Agent], profile_path: Path) -> None:
         limit_start(config.start_limit)
         if config.agents_dir and profile_path.resolve().parent.parent == config.agents_dir.resolve():
             offer_modules(profile_path.resolve().parent)
-        if _run_loop(_serve(agent_class, profile, config)):
+        run_loop: Any = asyncio.run
+        with contextlib.suppress(ImportError):
+            import uvloop
+
+            run_loop = uvloop.run
+        if run_loop(_serve(agent_class, profile, config)):
             sys.exit(RESTART_STATUS)
     except MailroomError as error:
         sys.exit(f"{profile_path.parent.name}: {error}")
-
-
-def _run_loop(work: Coroutine[Any, Any, bool]) -> bool:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(work)
-    else:
-        return uvloop.run(work)
 
 
 async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -> bool:
@@ -243,15 +239,12 @@ class AgentProcess:
             except BusError as error:
                 _log.warning("presence_unsent", error=str(error))
 
-    async def _store_presence(self) -> None:
-        await self._bus.store(self._presence_subject(), self._presence().to_json())
-
     def _presence_subject(self) -> str:
         return subjects.presence(self.agent.context.profile.name, self._bus.instance)
 
-    def _presence(self) -> Presence:
+    async def _store_presence(self) -> None:
         profile = self.agent.context.profile
-        return Presence(
+        presence = Presence(
             sender=profile.name,
             agent=profile.name,
             instance=self._bus.instance,
@@ -271,6 +264,7 @@ class AgentProcess:
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
             paused=self._paused,
         )
+        await self._bus.store(self._presence_subject(), presence.to_json())
 
 
 def agent_node_write(profile: Profile) -> MemoryWrite:

@@ -310,9 +310,10 @@ class Bus:
         finally:
             await reader.close()
 
-    async def call(self, verb: str, body: object, *, timeout: float = 10.0) -> dict[str, Any]:
+    async def call(self, verb: str, body: object = None, *, timeout: float = 10.0) -> dict[str, Any]:
         """The server's answer to a request of its API, with its ``error`` if it refuses."""
-        answer = await self.request(f"$JS.API.{verb}", json.dumps(body).encode(), timeout=timeout)
+        payload = json.dumps(body).encode() if body is not None else b""
+        answer = await self.request(f"$JS.API.{verb}", payload, timeout=timeout)
         found: dict[str, Any] = json.loads(answer)
         return found
 

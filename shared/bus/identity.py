@@ -20,6 +20,10 @@ from shared.files import write_atomically
 from shared.settings import Settings
 
 _APPROVALS = (subjects.approval_asked, subjects.approval_answered)
+_MEMORY_VERBS = tuple(map(subjects.memory, subjects.MEMORY_VERBS))
+_SIGNED_VERBS = tuple(map(subjects.memory, subjects.MEMORY_SIGNED_VERBS))
+_PEOPLE_VERBS = tuple(map(subjects.memory, subjects.MEMORY_PEOPLE_VERBS))
+_WORDS = (subjects.words("*"),)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
@@ -63,7 +67,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
     follows = (subjects.control(name), subjects.task(name, "*", "*", subjects.CANCELLED))
     publish = (*_sends_of_all(name, agents), *_sends_of_some(name, agents))
     if name == subjects.MEMORY_DAEMON:
-        signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
+        signed = (f"{subject}.*" for subject in (*_SIGNED_VERBS, *_PEOPLE_VERBS))
         leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
         return Rights(
             publish=(
@@ -75,22 +79,18 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
                 _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
             ),
             subscribe=follows,
-            serve=(*_memory_verbs(), *signed),
+            serve=(*_MEMORY_VERBS, *signed),
             durables=_durables(name),
         )
     return Rights(
         publish=publish,
         subscribe=(subjects.GRAPH_VERSION, *follows),
-        request=(*_memory_verbs(), *((subjects.MAILBOX,) if name == subjects.NEXUS else ())),
-        signed_request=_signed_verbs(),
+        request=(*_MEMORY_VERBS, *((subjects.MAILBOX,) if name == subjects.NEXUS else ())),
+        signed_request=_SIGNED_VERBS,
         durables=_durables(name),
         listed=(subjects.OFFICE,) if name == subjects.NEXUS else (),
-        tell=_words() if name == subjects.NEXUS else (),
+        tell=_WORDS if name == subjects.NEXUS else (),
     )
-
-
-def _words() -> tuple[str, ...]:
-    return (subjects.words("*"),)
 
 
 def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
@@ -166,9 +166,9 @@ def _user_rights() -> Rights:
             *_pulls(subjects.OFFICE, name),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
-        request=_memory_verbs(),
-        signed_request=(*_signed_verbs(), *_people_verbs()),
-        hear=_words(),
+        request=_MEMORY_VERBS,
+        signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
+        hear=_WORDS,
     )
 
 
@@ -197,10 +197,10 @@ def _gateway_rights() -> Rights:
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
-        request=_memory_verbs(),
-        signed_request=(*_signed_verbs(), *_people_verbs()),
+        request=_MEMORY_VERBS,
+        signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
         serve=(subjects.MAILBOX,),
-        hear=_words(),
+        hear=_WORDS,
     )
 
 
@@ -276,18 +276,6 @@ def _durables(name: str) -> tuple[tuple[str, str], ...]:
 
 def _direct_get(stream: str, subject: str) -> str:
     return f"$JS.API.DIRECT.GET.{stream}.{subject}"
-
-
-def _memory_verbs() -> tuple[str, ...]:
-    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_VERBS)
-
-
-def _signed_verbs() -> tuple[str, ...]:
-    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_SIGNED_VERBS)
-
-
-def _people_verbs() -> tuple[str, ...]:
-    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_PEOPLE_VERBS)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -190,8 +190,7 @@ def _shape(value: Any) -> Any:
 
 
 async def _api(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[str, Any]:
-    answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body else b"", timeout=10.0)
-    result: dict[str, Any] = json.loads(answer)
+    result = await bus.call(verb, body)
     error = result.get("error")
     if error and error.get("err_code") != allow:
         if error.get("code") == 503:

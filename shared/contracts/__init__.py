@@ -207,9 +207,6 @@ def _reason(data: bytes, error: Exception) -> str:
         name = tag.partition(".")[0]
         known = ", ".join(sorted(each for each in ENVELOPES if each.partition(".")[0] == name))
         return f"unknown envelope type {tag[:60]!r}" + (f": this version reads {known}" if known else "")
-    return f"{tag}: {_cut(str(error))}"
-
-
-def _cut(text: str) -> str:
-    """A reason that may quote the message, cut in the middle: the field is named at its end."""
-    return text if len(text) <= 600 else f"{text[:400]} ... {text[-200:]}"
+    text = str(error)
+    # It may quote the message, so it is cut in the middle: the field is named at its end.
+    return f"{tag}: {text if len(text) <= 600 else f'{text[:400]} ... {text[-200:]}'}"

@@ -1,4 +1,7 @@
-"""The channels as ``[deliver]`` of mailroom.toml has them; their secrets are in files or the environment."""
+"""The channels as ``[deliver]`` of mailroom.toml has them, and what one is given to send.
+
+Their secrets are in files or the environment.
+"""
 
 import re
 from datetime import time
@@ -363,39 +366,6 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     reference: str = ""
     thread: str = ""
     ignored: str = ""
-
-
-def make_outlet(channel: AnyChannel) -> Outlet:
-    """What sends on a channel; each imports only what it needs."""
-    match channel:
-        case Mail():
-            from shared.delivery.smtp import MailOutlet
-
-            return MailOutlet(channel)
-        case Ntfy():
-            from shared.delivery.http import NtfyOutlet
-
-            return NtfyOutlet(channel)
-        case Webhook():
-            from shared.delivery.http import WebhookOutlet
-
-            return WebhookOutlet(channel)
-        case Telegram():
-            from shared.delivery.http import TelegramOutlet
-
-            return TelegramOutlet(channel)
-        case Desktop():
-            from shared.delivery.http import DesktopOutlet
-
-            return DesktopOutlet()
-        case Terminal():
-            from shared.delivery.http import TerminalOutlet
-
-            return TerminalOutlet()
-        case Apprise():
-            from shared.delivery.http import AppriseOutlet
-
-            return AppriseOutlet(channel)
 
 
 def describe(channel: AnyChannel) -> str:

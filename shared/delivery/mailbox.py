@@ -1,4 +1,4 @@
-"""A search of a person's own mailbox, by IMAP; nothing in it is changed, not even marked as read."""
+"""Mailboxes by IMAP: mails' texts as people see them; a search of a person's own, which changes nothing."""
 
 import contextlib
 import email

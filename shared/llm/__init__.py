@@ -17,7 +17,7 @@ from shared.llm.protocol import (
     ToolCall,
     Usage,
 )
-from shared.llm.structured_output import ask_for
+from shared.llm.provider import ask_for
 from shared.settings import Settings
 
 __all__ = [

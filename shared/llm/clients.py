@@ -10,13 +10,14 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING, Any
 
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
 from shared.text.display import format_network_error
+
+if TYPE_CHECKING:
+    import httpx2
 
 CONNECT = 10.0  # Seconds to connect: a host that drops packets must not use up the time of a call
 
@@ -33,7 +34,6 @@ async def open_client(config: ModelConfig, seconds: float) -> Any:
     # Importing takes up to 2 s, during which the agent's presence must be renewed.
     name = CLIENTS[config.package]
     sdk = await asyncio.to_thread(require_sdk, config.package, name, "DefaultAsyncHttpxClient")
-
     return getattr(sdk, name)(
         api_key=config.key or NO_KEY,
         # Anthropic's SDK adds the version of the interface itself.
@@ -74,28 +74,29 @@ def read_ssl() -> ssl.SSLContext:
 LONGEST = 16 * 2**20  # Bytes of one answer, or of all pieces of a stream: a hundred times the usual length
 
 
-async def bound(response: httpx2.Response) -> None:
+async def bound(response: "httpx2.Response") -> None:
     """Make ``response`` raise MalformedResponse after LONGEST bytes, or at once if it is compressed."""
+    import httpx2
+
+    class Bounded(httpx2.AsyncByteStream):
+        def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for piece in self._stream:
+                size += len(piece)
+                if size > LONGEST:
+                    raise MalformedResponse(f"it has more than {LONGEST:,} bytes")
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
     if response.headers.get("content-encoding", "identity") != "identity":
         raise MalformedResponse("it is compressed, which was not asked for")
     if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Bounded(response.stream)
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > LONGEST:
-                raise MalformedResponse(f"it has more than {LONGEST:,} bytes")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+        response.stream = Bounded(response.stream)
 
 
 # --- errors of model servers as sentences, and whether a retry can help ------------------------------

@@ -7,11 +7,11 @@ from functools import cache
 
 from shared.policy import effects
 from shared.policy.expansion import UNKNOWN, holds_subscript
-from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place, is_private, is_public, place, resolve
 from shared.policy.rules import matching
 from shared.policy.scope import UNREAD, Scope, Stream, Word
 from shared.policy.shell import Shell
+from shared.policy.words import Options, parse_options
 
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None if that is not known."""

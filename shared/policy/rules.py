@@ -59,9 +59,8 @@ _VALUED = {
     "docker-compose pulumi terragrunt cdk": "-f --file -p --project-name --stack",
     "ip nft ufw nmcli timedatectl": "-f --family -n --netns -b",
     "brew bundle composer conda mamba gem rustup deno dotnet twine pipenv hatch hg svn vault rclone "
-    "pre-commit "
-    "zfs zpool btrfs cryptsetup virsh vagrant flutter dart mix cabal stack opam pod wrangler firebase heroku "
-    "fly vercel netlify corepack": "",
+    "pre-commit zfs zpool btrfs cryptsetup virsh vagrant flutter dart mix cabal stack opam pod wrangler "
+    "firebase heroku fly vercel netlify corepack": "",
 }
 """Programs with commands of their own, and the options with a value that may stand before one."""
 

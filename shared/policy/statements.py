@@ -82,10 +82,6 @@ def _program(shell: Shell, node: "Node", scope: Scope) -> Stream:
     return shell.walk(named[0], scope) if len(named) == 1 else shell.sequence(node.children, scope)
 
 
-def _subshell(shell: Shell, node: "Node", scope: Scope) -> Stream:
-    return _program(shell, node, scope.branch())
-
-
 def _list(shell: Shell, node: "Node", scope: Scope) -> Stream:
     if node.children and node.children[0].type == "((":
         shell.judge_arithmetic(node)
@@ -242,7 +238,7 @@ STATEMENTS: Mapping[str, Callable[[Shell, "Node", Scope], Stream]] = {
     "list": _chain,
     "compound_statement": _list,
     "do_group": _list,
-    "subshell": _subshell,
+    "subshell": lambda shell, node, scope: _program(shell, node, scope.branch()),
     "pipeline": _pipeline,
     "redirected_statement": _redirected,
     "command": judge_command,

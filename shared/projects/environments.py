@@ -153,10 +153,8 @@ def clean(cache: Path, limit: int) -> None:
 
 
 def _remove_unless_held(slot: Slot, folder: Path) -> None:
-    with (
-        slot.folder.with_name(f"{slot.folder.name}.lock").open("w") as file,
-        contextlib.suppress(BlockingIOError),
-    ):
+    lock = slot.folder.with_name(f"{slot.folder.name}.lock")
+    with lock.open("w") as file, contextlib.suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if folder == slot.folder:
             slot.discard()
@@ -280,6 +278,9 @@ def _make_folder(target: str, name: str, made: dict[str, bool]) -> bool:
 Note = Callable[[str], Awaitable[None]]
 
 
+# --- what a prepared project needs to be run --------------------------------------------------------
+
+
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """How to run commands of a project: what ``run_command`` takes, beside the working copy.
 
@@ -349,9 +350,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def format_path(*folders: Path) -> str:
     """The PATH for a project: ``folders``, then this machine's without that of Mailroom's own environment."""
     own = [sys.prefix] if sys.prefix != sys.base_prefix else []
-    others = [
-        entry for entry in search_path().split(os.pathsep) if not is_below(os.path.normpath(entry), own)
-    ]
+    entries = search_path().split(os.pathsep)
+    others = (entry for entry in entries if not is_below(os.path.normpath(entry), own))
     return os.pathsep.join([*map(str, folders), *others])
 
 

@@ -258,7 +258,10 @@ async def _make(
         await asyncio.to_thread(_remove_modules, request)
         await _install(request, steps, manager, program, slot)
     else:
-        await asyncio.to_thread(copy_modules, request.origin, request.place)
+        target = request.place / "node_modules"
+        if not target.exists():
+            source, left_out = request.origin / "node_modules", shutil.ignore_patterns(".cache")
+            await asyncio.to_thread(shutil.copytree, source, target, symlinks=True, ignore=left_out)
         steps.notes.append("The node_modules that are there fit the lock, and are used")
     made = await asyncio.to_thread(keep_made, request.root, before, slot.folder / "made")
     size = await asyncio.to_thread(measure, slot.folder)
@@ -392,10 +395,3 @@ def _compare_npm(files: ProjectFiles, lock: str) -> str:
         if as_mapping(installed.get(name)).get("version", "-") != package.get("version"):
             return f"{name.removeprefix('node_modules/')} is not the one in the lock"
     return ""
-
-
-def copy_modules(source: Path, target: Path) -> None:
-    """Copy the node_modules of ``source`` into ``target``, with links as they are."""
-    place, left_out = target / "node_modules", shutil.ignore_patterns(".cache")
-    if not place.exists():
-        shutil.copytree(source / "node_modules", place, symlinks=True, ignore=left_out)

@@ -202,16 +202,10 @@ class _ViewBuilder:
         return data
 
 
-def find_site_packages(environment: Path) -> Path | None:
-    """The folder of its packages; None if it has none."""
-    return next(iter(sorted(environment.glob("lib/python3*/site-packages"))), None)
-
-
 def list_installed(environment: Path) -> dict[str, str]:
     """The installed packages by normalised name, with their versions."""
-    packages = find_site_packages(environment)
     found = {}
-    for path in packages.glob("*.dist-info") if packages else ():
+    for path in environment.glob("lib/python3*/site-packages/*.dist-info"):
         name, _, version = path.name.removesuffix(".dist-info").partition("-")
         found[normalise(name)] = version
     return found

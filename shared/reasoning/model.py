@@ -157,13 +157,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.task_tokens and task.tokens >= self.task_tokens:
             raise BudgetSpent(
-                f"The task has used {_tokens(task.tokens)} of the {self.task_tokens:,} it may use",
+                f"The task has used {task.tokens:,} tokens of the {self.task_tokens:,} it may use",
                 "Ask for less at once, or raise MAILROOM_TASK_TOKENS",
             )
         today = day.input_tokens + day.output_tokens
         if self.day_tokens and today >= self.day_tokens:
             raise BudgetSpent(
-                f"The agent has used {_tokens(today)} on {day.day} of the {self.day_tokens:,} of a day",
+                f"The agent has used {today:,} tokens on {day.day} of the {self.day_tokens:,} of a day",
                 "Try again tomorrow (UTC), or raise MAILROOM_DAY_TOKENS",
             )
         if self.day_cost and day.cost >= self.day_cost:
@@ -171,10 +171,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
                 f"The agent has spent ${day.cost:.2f} on {day.day} of the ${self.day_cost:.2f} of a day",
                 "Try again tomorrow (UTC), or raise MAILROOM_DAY_COST",
             )
-
-
-def _tokens(count: int) -> str:
-    return f"{count:,} tokens"
 
 
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from shared.files import write_atomically
 from shared.settings import Settings
 from shared.subjects import require_agent_name
 
+_YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the compiled one: 0.1 instead of 6 ms for each
 FORMER_NAMES = {"mixins": "skills"}  # Names of fields in older profiles, and their present names
 
 
@@ -52,9 +53,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def load_profile(path: Path) -> Profile:
     """Read a profile; raises ConfigError with the file, the line and the nearest valid name."""
     try:
-        text = path.read_text("utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        loader = _YamlLoader(path.read_text("utf-8"))
+        node = loader.get_single_node()
+        values = loader.construct_document(node) if node is not None else None
     except OSError as error:
         raise ConfigError(f"The profile {path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

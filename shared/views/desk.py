@@ -80,3 +80,11 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     text: str
     at: str
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that is stored: its id, its session, and the position of the log from which to follow."""
+
+    id: str
+    session_id: str
+    position: str

@@ -1,30 +1,13 @@
-"""What commands and pages list and send: agents, letters, deliveries, briefings, news, what happens later."""
+"""Letters, conversations, deliveries, briefings, the inbox, news, and what happens later."""
 
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import Due, Goal, Presence, TaskPriority
+from shared.contracts import Due, Goal, TaskPriority
 from shared.contracts.base import MAX_TEXT
 from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
-
-
-class Processes(msgspec.Struct, frozen=True, kw_only=True):
-    """What each process says of itself; of one agent ``most`` are read at most."""
-
-    processes: list[Presence]
-    most: int
-
-
-class Controlled(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for an agent from now on."""
-
-    agent: str
-    do: str
-    paused: bool
-    by: str
-    at: str
 
 
 class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,79 +271,6 @@ class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Item]
     night: NightQueue
     problem: str = ""
-
-
-class LaneDepth(msgspec.Struct, frozen=True, kw_only=True):
-    """A durable of an agent: ``waiting`` messages, and those ``in_hand`` that are being handled."""
-
-    lane: str
-    waiting: int
-    in_hand: int
-
-
-class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of an agent."""
-
-    instance: str
-    pid: int
-    host: str
-    version: str
-    started_at: str
-    load: int
-    concurrency: int
-    handled: int
-    failed: int
-    paused: bool
-
-
-class AgentRights(msgspec.Struct, frozen=True, kw_only=True):
-    """The subjects it may publish, those it may read, what it may ask of memory, and answers."""
-
-    publish: list[str]
-    read: list[str]
-    ask: list[str]
-    serve: list[str]
-
-
-class AgentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent; ``state`` is running, paused, starting, starting again (asked for, no process yet), not
-    responding (one of its processes) or stopped. ``troubled`` says it of processes, each in a sentence.
-
-    The numbers are sums over its processes and ``lanes``. ``why_not_paused`` is empty if it can be paused.
-    ``changed_by`` and ``changed_at`` are who last paused, resumed or restarted it, and when. Tokens and cost
-    (US dollars) are those of today, UTC.
-    """
-
-    name: str
-    state: str
-    troubled: list[str]
-    description: str
-    instructions: str
-    version: str
-    processes: list[ProcessView]
-    load: int
-    concurrency: int
-    waiting: int
-    in_hand: int
-    handled: int
-    failed: int
-    lanes: list[LaneDepth]
-    actions: dict[str, str]
-    skills: tuple[str, ...]
-    why_not_paused: str
-    last_control: str
-    changed_by: str
-    changed_at: str
-    tokens_today: int
-    cost_today: float
-    calls_today: int
-    rights: AgentRights
-
-
-class AgentList(msgspec.Struct, frozen=True, kw_only=True):
-    """Every agent that has an inbox or a process, by name."""
-
-    agents: list[AgentView]
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

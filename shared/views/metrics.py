@@ -1,8 +1,8 @@
-"""The metrics of the log: what ``mailroom kpi`` prints, and the page of figures shows."""
+"""How the office does: the metrics of the log, the figures made of them, and its agents."""
 
 import msgspec
 
-from shared.contracts import Experience
+from shared.contracts import Experience, Presence
 
 TARGET_SECONDS = 30.0  # Seconds within which a task should be done (docs/benchmarks.md)
 RELEVANT = 0.75  # The relevance, 0 to 1, above which a memory counts as a hit
@@ -179,3 +179,93 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     figures: list[Figure]
     metrics: Metrics
     since: str
+
+
+class Processes(msgspec.Struct, frozen=True, kw_only=True):
+    """What each process says of itself; of one agent ``most`` are read at most."""
+
+    processes: list[Presence]
+    most: int
+
+
+class Controlled(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for an agent from now on."""
+
+    agent: str
+    do: str
+    paused: bool
+    by: str
+    at: str
+
+
+class LaneDepth(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable of an agent: ``waiting`` messages, and those ``in_hand`` that are being handled."""
+
+    lane: str
+    waiting: int
+    in_hand: int
+
+
+class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of an agent."""
+
+    instance: str
+    pid: int
+    host: str
+    version: str
+    started_at: str
+    load: int
+    concurrency: int
+    handled: int
+    failed: int
+    paused: bool
+
+
+class AgentRights(msgspec.Struct, frozen=True, kw_only=True):
+    """The subjects it may publish, those it may read, what it may ask of memory, and answers."""
+
+    publish: list[str]
+    read: list[str]
+    ask: list[str]
+    serve: list[str]
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent; ``state`` is running, paused, starting, starting again (asked for, no process yet), not
+    responding (one of its processes) or stopped. ``troubled`` says it of processes, each in a sentence.
+
+    The numbers are sums over its processes and ``lanes``. ``why_not_paused`` is empty if it can be paused.
+    ``changed_by`` and ``changed_at`` are who last paused, resumed or restarted it, and when. Tokens and cost
+    (US dollars) are those of today, UTC.
+    """
+
+    name: str
+    state: str
+    troubled: list[str]
+    description: str
+    instructions: str
+    version: str
+    processes: list[ProcessView]
+    load: int
+    concurrency: int
+    waiting: int
+    in_hand: int
+    handled: int
+    failed: int
+    lanes: list[LaneDepth]
+    actions: dict[str, str]
+    skills: tuple[str, ...]
+    why_not_paused: str
+    last_control: str
+    changed_by: str
+    changed_at: str
+    tokens_today: int
+    cost_today: float
+    calls_today: int
+    rights: AgentRights
+
+
+class AgentList(msgspec.Struct, frozen=True, kw_only=True):
+    """Every agent that has an inbox or a process, by name."""
+
+    agents: list[AgentView]

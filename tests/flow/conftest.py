@@ -2,32 +2,20 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import onnxruntime
 import pytest
 
 from tests.support.http import Site
 from tests.support.office import Office
+from tests.support.once import load_model
 
 
 @pytest.fixture(scope="session", autouse=True)
 def loaded_once() -> Iterator[None]:
-    """The embedding model is loaded once, not for each memory in the tests' own process (0.2 s of CPU).
-
-    A session keeps nothing from one text to the next. Memory daemons, which are processes, load their own.
-    """
-    load, loaded = onnxruntime.InferenceSession, dict[tuple[object, ...], Any]()
-
-    def load_once(path: str, options: Any, providers: list[str]) -> Any:
-        stat = Path(path).stat()
-        key = path, stat.st_mtime_ns, stat.st_size
-        if key not in loaded:
-            loaded[key] = load(path, options, providers=providers)
-        return loaded[key]
-
+    """The embedding model is loaded once, not for each memory in the tests' own process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnxruntime, "InferenceSession", load_once)
+        patch.setattr(onnxruntime, "InferenceSession", load_model)
         yield
 
 

@@ -36,6 +36,7 @@ from shared.contracts import (
     generate_task_id,
 )
 from tests.support.conductor import StandIn, claim_task, result_of, write_dead_letter
+from tests.support.forking import start_program
 from tests.support.server import ROOT, Server, mailroom_command, serve
 
 pytestmark = pytest.mark.usefixtures("office_gateway")
@@ -566,7 +567,8 @@ def test_every_way_of_not_reaching_the_office_is_one_sentence(office_server: Ser
 async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> None:
     office = fresh_office_server
     office.start_gateway()
-    daemon = office.start_process([sys.executable, "-m", "services.memory"])
+    variables, log = {**office.environment, "NATS_URL": office.url}, office.config.logs / "memory.log"
+    daemon = start_program([sys.executable, "-m", "services.memory"], variables, log)
     try:
         async with asyncio.timeout(40):
             while not list((office.config.state_dir / "run").glob("memory-*.alive")):
@@ -593,7 +595,7 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> 
         ).items()
     finally:
         daemon.terminate()
-        daemon.communicate(timeout=20)
+        daemon.wait(20)
 
 
 def test_the_story_holds_for_structs() -> None:

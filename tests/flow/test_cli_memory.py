@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from services.cli.command import cli
 from shared.contracts import MemoryWritten, Node, generate_id
+from tests.support.forking import start_program
 from tests.support.server import ROOT, Server, serve
 
 START_TIMEOUT = 60.0
@@ -64,17 +65,18 @@ class Desk:
 def at_work(office: Server) -> Iterator[Desk]:
     office.environment["MAILROOM_LINKER_INTERVAL"] = "86400"  # nothing but what the tests do
     office.start_gateway()
-    daemon = office.start_process([sys.executable, "-m", "services.memory"])
+    variables, log = {**office.environment, "NATS_URL": office.url}, office.config.logs / "memory.log"
+    daemon = start_program([sys.executable, "-m", "services.memory"], variables, log)
     try:
         deadline = time.monotonic() + START_TIMEOUT
         while not list((office.config.state_dir / "run").glob("memory-*.alive")):
-            assert daemon.poll() is None, daemon.communicate()[1][-3_000:]
+            assert daemon.poll() is None, log.read_text()[-3_000:]
             assert time.monotonic() < deadline
             time.sleep(0.1)
         yield Desk(office)
     finally:
         daemon.terminate()
-        daemon.communicate(timeout=20)
+        daemon.wait(20)
 
 
 @pytest.fixture(scope="module")

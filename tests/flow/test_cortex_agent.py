@@ -25,6 +25,7 @@ from shared.skills.workspace import snapshots_of
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from shared.timetable import KEPT, read_timetable
+from tests.support.forking import start_program
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
@@ -442,7 +443,6 @@ def start_cortex(team: Team) -> subprocess.Popen[bytes]:
         "MAILROOM_NIGHT": "always",
         "MAILROOM_NIGHT_LOAD": "0",
     }
-    with (team.config.logs / "cortex.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "services.cortex"], cwd=ROOT, env=environment, stdout=log, stderr=log
-        )
+    return start_program(
+        [sys.executable, "-m", "services.cortex"], environment, team.config.logs / "cortex.log"
+    )

@@ -27,7 +27,8 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.tasks.profiles import Profile
-from tests.flow.test_cortex_agent import CORTEX, HELPER, ROOT, Helper, archived
+from tests.flow.test_cortex_agent import CORTEX, HELPER, Helper, archived
+from tests.support.forking import ForkedProcess, start_program
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(40)
@@ -449,7 +450,7 @@ async def test_a_run_survives_kill_9_in_the_middle_and_keeps_its_plan_and_result
         assert len({node.id for node in await remembered(team)}) == 1
 
 
-def start_cortex(team: Team, script: Path) -> "subprocess.Popen[bytes]":
+def start_cortex(team: Team, script: Path) -> "ForkedProcess | subprocess.Popen[bytes]":
     environment = {
         "PATH": os.environ["PATH"],
         "NATS_URL": team.server.url,
@@ -457,7 +458,6 @@ def start_cortex(team: Team, script: Path) -> "subprocess.Popen[bytes]":
         "MAILROOM_TASK_ACK_WAIT": "2",
         "MAILROOM_BRAIN": f"scripted:{script}",
     }
-    with (team.config.logs / "cortex.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "services.cortex"], cwd=ROOT, env=environment, stdout=log, stderr=log
-        )
+    return start_program(
+        [sys.executable, "-m", "services.cortex"], environment, team.config.logs / "cortex.log"
+    )

@@ -25,6 +25,7 @@ from shared.source import Tree, read_tree
 from shared.tasks.profiles import load_profile
 from tests.flow.test_critic_agent import PROFILE
 from tests.flow.test_engineer_agent import PROFILE as ENGINEER
+from tests.support.forking import ForkedProcess, start_program
 from tests.support.team import Team, open_team
 from tests.unit.test_critic_review import done, run_of
 from tests.unit.test_source_tree import plant
@@ -349,17 +350,16 @@ async def test_a_review_survives_kill_9_in_the_middle_of_running_tests(tmp_path:
     assert len(list(team.config.workspaces.glob("review-*"))) == 1, "what the dead one left; gone in a day"
 
 
-def start_critic(team: Team) -> "subprocess.Popen[bytes]":
+def start_critic(team: Team) -> "ForkedProcess | subprocess.Popen[bytes]":
     environment = {
         "PATH": os.environ["PATH"],
         "NATS_URL": team.server.url,
         "MAILROOM_STATE_DIR": str(team.config.state_dir),
         "MAILROOM_TASK_ACK_WAIT": "2",
     }
-    with (team.config.logs / "critic.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "services.critic"], cwd=ROOT, env=environment, stdout=log, stderr=log
-        )
+    return start_program(
+        [sys.executable, "-m", "services.critic"], environment, team.config.logs / "critic.log"
+    )
 
 
 # --- with a model -----------------------------------------------------------------------------------

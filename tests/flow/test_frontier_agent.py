@@ -14,7 +14,6 @@ import yaml
 from services.frontier.__main__ import Frontier
 from services.frontier.selection import ReportedItems
 from services.memory.__main__ import MemoryService
-from services.memory.local_model import fetch
 from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import (
@@ -30,11 +29,11 @@ from shared.contracts import (
 from shared.errors import Conflict
 from shared.memory import Memory
 from shared.operations.news import find_told_item, judging_report, read_told_items
-from shared.settings import load
 from shared.tasks.profiles import Profile, load_profile
 from tests.flow.discovery_pages import ENTRY, FEED, NO_PAPERS, PAPERS, RSS
 from tests.flow.test_skills_world_documents import make_pdf
 from tests.support.http import Site
+from tests.support.once import find_models
 from tests.support.team import Team, open_team
 
 ROOT = Path(__file__).parents[2]
@@ -244,7 +243,7 @@ async def test_sources_are_asked_once_in_six_hours(tmp_path: Path, site: Site) -
 async def test_with_memory_papers_are_rated_remembered_and_sought_by_its_interests(
     tmp_path: Path, site: Site
 ) -> None:
-    environment = sources(site) | {"MAILROOM_MODEL_DIR": str(fetch(load().models, lambda _: None))}
+    environment = sources(site) | {"MAILROOM_MODEL_DIR": str(find_models())}
     async with open_team(tmp_path, ["frontier", "memory"], **environment) as team:
         await team.join(MemoryService, load_profile(ROOT / "services" / "memory" / "profile.yaml"))
         await team.join(Frontier, profile(interests=["image recognition"], papers_per_interest=1))
@@ -335,7 +334,7 @@ async def test_a_paper_is_rated_by_embedding_and_by_a_model_each_labelled(tmp_pa
     environment = {
         **sources(site),
         **script(tmp_path, ratings(8.0)),
-        "MAILROOM_MODEL_DIR": str(fetch(load().models, lambda _: None)),
+        "MAILROOM_MODEL_DIR": str(find_models()),
     }
     async with open_team(tmp_path, ["frontier", "memory"], **environment) as team:
         await team.join(MemoryService, load_profile(ROOT / "services" / "memory" / "profile.yaml"))

@@ -22,7 +22,7 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import ApprovalRequest, DeadLetter, Goal, StateChanged, TaskStatus
 from shared.contracts.records import OfficeState
-from shared.delivery.http import sign, verify
+from shared.delivery.outlets import sign, verify
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from shared.contracts import DeliveryKind, Urgency
-from shared.delivery.channels import LONGEST, Mail, Message, Ntfy, Telegram, Webhook, make_outlet
+from shared.delivery.channels import LONGEST, Mail, Message, Ntfy, Telegram, Webhook
 from shared.delivery.mailbox import read_mail
+from shared.delivery.outlets import make_outlet
 from shared.delivery.smtp import MailOutlet, parse_reply
 from shared.settings import Settings
 from shared.skills.mail import MailServer, submit_message, write_message

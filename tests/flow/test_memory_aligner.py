@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.local_model import fetch
 from services.memory.retrieval.deep_search import MAX_TOKENS, Aligner, _KeptVectors
 from shared.errors import StartError
-from shared.settings import load
+from tests.support.once import find_models
 
 
 @pytest.fixture(scope="module")
 def aligner() -> Iterator[Aligner]:
-    loaded = Aligner(fetch(load().models, lambda line: None))
+    loaded = Aligner(find_models())
     yield loaded
     loaded.close()
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from services.memory.engine import MemoryEngine
-from services.memory.local_model import fetch
 from services.memory.retrieval.ranking import MEANING
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult
@@ -24,13 +23,14 @@ from shared.contracts import (
     Source,
 )
 from shared.errors import ActionError
-from shared.settings import Settings, load
+from shared.settings import Settings
+from tests.support.once import find_models
 
 
 @pytest.fixture(scope="session")
 def models() -> Path:
     """The model's files where the settings have them; fetched if they are missing."""
-    return fetch(load().models, lambda line: None)
+    return find_models()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from services.memory.engine import CLOSE_READERS, MAX_WAITING, MemoryEngine
-from services.memory.local_model import fetch
 from services.memory.retrieval.deep_search import (
     AFTER,
     BEFORE,
@@ -23,7 +22,8 @@ from services.memory.retrieval.ranking import SIBLING
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import MemoryQuery, MemoryWrite, Node, Source
 from shared.errors import ActionError
-from shared.settings import Settings, load
+from shared.settings import Settings
+from tests.support.once import find_models
 
 QUESTION = "Where did Ada spend her vacation?"
 CHAT = (
@@ -39,7 +39,7 @@ CHAT = (
 @pytest.fixture(scope="session")
 def models() -> Path:
     """The models' files where the settings have them; fetched if they are missing."""
-    return fetch(load().models, lambda line: None)
+    return find_models()
 
 
 @asynccontextmanager

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.local_model import LocalEmbedder, fetch
+from services.memory.local_model import LocalEmbedder
 from shared.errors import StartError
-from shared.settings import load
+from tests.support.once import find_models
 
 
 @pytest.fixture(scope="session")
 def models() -> Path:
     """The model's files where the settings have them; fetched if they are missing."""
-    return fetch(load().models, lambda line: None)
+    return find_models()
 
 
 @pytest.fixture(scope="session")

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from services.memory.linking.linker import link_cycle, merge_duplicates, remove_faded_edges
-from services.memory.local_model import LocalEmbedder, fetch
+from services.memory.local_model import LocalEmbedder
 from services.memory.retrieval.view import View
 from services.memory.storage.tables import Tables, Vectors, write_edges, write_nodes
 from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory
-from shared.settings import load
 from tests.support.memory import DIMENSIONS, NOW, World, at, note
 from tests.support.office import Office
+from tests.support.once import find_models
 
 
 @pytest.fixture(scope="module")
 def embedder() -> Iterator[LocalEmbedder]:
-    models: Path = fetch(load().models, lambda line: None)
+    models: Path = find_models()
     loaded = LocalEmbedder(models)
     yield loaded
     loaded.close()

@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from services.memory.engine import MemoryEngine
-from services.memory.local_model import fetch
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import MemoryQuery, MemoryWrite, Node
-from shared.settings import load
 from tests.flow.test_memory_embedders import EmbeddingServer, configure
+from tests.support.once import find_models
 
 NOTES = tuple(Node(id=f"n{index}", title=f"Note {index}, the weather in town {index}") for index in range(70))
 
 
 async def test_a_change_of_model_embeds_all_anew(tmp_path: Path) -> None:
     pytest.importorskip("openai")
-    models = fetch(load().models, lambda line: None)
+    models = find_models()
     server = EmbeddingServer()
     try:
         own = configure(tmp_path, "")

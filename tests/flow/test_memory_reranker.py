@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.local_model import fetch
 from services.memory.retrieval.deep_search import Reranker
 from shared.errors import StartError
-from shared.settings import load
+from tests.support.once import find_models
 
 QUESTION = "Where did Ada spend her holiday?"
 ANSWER = "Ada spent her holiday in a cabin by the lake"
@@ -18,7 +17,7 @@ OTHERS = ("Ben: The printer in the hall is out of paper", "Ada: Holiday pay is a
 
 @pytest.fixture(scope="module")
 def reranker() -> Iterator[Reranker]:
-    loaded = Reranker(fetch(load().models, lambda line: None))
+    loaded = Reranker(find_models())
     yield loaded
     loaded.close()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from services.memory.briefing.composing import compose
+from services.memory.briefing.service import compose
 from services.memory.retrieval.view import View
 from services.memory.storage import store as store_module
 from services.memory.storage.commit_table import Disk

@@ -13,7 +13,6 @@ import pytest
 
 from services.frontier.__main__ import Frontier
 from services.memory.__main__ import MemoryService
-from services.memory.local_model import fetch
 from services.nexus.__main__ import Nexus
 from shared import subjects
 from shared.bus.entry import seal
@@ -35,13 +34,13 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.memory import Memory
-from shared.settings import load
 from shared.tasks.profiles import Profile, load_profile
 from shared.timetable import to_timestamp
 from tests.flow.discovery_pages import ENTRY, FEED
 from tests.support.briefing import CORTEX, NightWorker, write_calendar
 from tests.support.http import Site
 from tests.support.later import keep_items
+from tests.support.once import find_models
 from tests.support.team import Team, open_team
 
 SERVICES = Path(__file__).parents[2] / "services"
@@ -84,7 +83,7 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
         "MAILROOM_CALENDAR": write_calendar(tmp_path / "calendar.ics"),
         "MAILROOM_ARXIV_URL": site.page("/api/query", FEED.format(total=1, entries=paper)),
         "MAILROOM_FEEDS": site.page("/rss", news),
-        "MAILROOM_MODEL_DIR": str(fetch(load().models, lambda _: None)),
+        "MAILROOM_MODEL_DIR": str(find_models()),
         "MAILROOM_HTTP_TIMEOUT": "20",
         "MAILROOM_LINKER_INTERVAL": "1000000",
     }

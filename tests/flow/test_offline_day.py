@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from shared.contracts import Question, TaskStatus
 from tests.flow.discovery_pages import PAPERS, RSS
 from tests.support.http import Site
 from tests.support.office import Office
-from tests.support.server import ROOT
+from tests.support.server import run_mailroom
 from tests.support.waiting import eventually
 
 HOUSE = {"README.md": "# House\n\nA house of one module.\n", "house.py": '"""A house."""\n\nROOMS = 3\n'}
@@ -40,13 +39,7 @@ async def office(tmp_path: Path, site: Site) -> AsyncIterator[Office]:
 
 
 async def mailroom(office: Office, *arguments: str) -> subprocess.CompletedProcess[str]:
-    def run() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "services.cli", *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=office.environment, capture_output=True, text=True, timeout=60
-        )
-
-    return await asyncio.to_thread(run)
+    return await asyncio.to_thread(run_mailroom, office.environment, *arguments)
 
 
 async def letters(office: Office, sender: str) -> list[dict[str, Any]]:

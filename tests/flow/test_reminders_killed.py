@@ -5,7 +5,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -22,7 +21,7 @@ from shared.bus.records import submission_entry
 from shared.contracts import DueKind, DueStatus, Task
 from shared.timetable import read_timetable
 from tests.support.office import Office
-from tests.support.server import ROOT
+from tests.support.server import run_mailroom
 from tests.support.waiting import eventually
 
 
@@ -101,14 +100,7 @@ async def test_a_frozen_process_that_wakes_up_late_reminds_nobody_again(desk: Of
 
 
 def mailroom(office: Office, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "services.cli", *arguments],
-        cwd=ROOT,
-        env={**office.environment, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return run_mailroom({**office.environment, "COLUMNS": "100"}, *arguments)
 
 
 async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 import yaml
 
 from services.memory.__main__ import MemoryService
-from services.memory.local_model import fetch
 from services.scout.__main__ import Scout
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
-from shared.settings import load
 from shared.tasks.profiles import load_profile
 from tests.support.http import Site
+from tests.support.once import find_models
 from tests.support.team import Team, open_team
 
 SERVICES = Path(__file__).parents[2] / "services"
@@ -78,7 +77,7 @@ async def test_without_a_model_the_nearest_passages_are_quoted(tmp_path: Path, s
 
 
 async def test_with_memory_passages_are_chosen_by_meaning(tmp_path: Path, site: Site) -> None:
-    models = {"MAILROOM_MODEL_DIR": str(fetch(load().models, lambda _: None))}
+    models = {"MAILROOM_MODEL_DIR": str(find_models())}
     async with open_scout(tmp_path, site, "memory", **models) as team:
         await team.join(MemoryService, load_profile(SERVICES / "memory" / "profile.yaml"))
         answer_search(site, "a+meal+of+the+poor")

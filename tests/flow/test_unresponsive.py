@@ -22,7 +22,7 @@ from shared import settings
 from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
 from tests.support.server import environment, mailroom_command, run_mailroom
-from tests.support.up import UpCommand, processes_of
+from tests.support.up import CONDUCTOR_ALONE, UpCommand, processes_of
 from tests.support.waiting import wait_for
 
 BUILT_IN = {member.name for member in load_agents(settings.load({"HOME": "/nonexistent"}))}
@@ -183,7 +183,7 @@ def test_a_disk_that_fills_up_is_the_first_thing_said(tmp_path: Path) -> None:
     mount = ["mount", "-t", "tmpfs", "-o", "size=200m", "tmpfs", str(disk)]
     if sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here: that takes root on Linux")
-    office = UpCommand(disk / "state", MAILROOM_NATS_MAX_STORE=str(80 << 20))
+    office = UpCommand(disk / "state", MAILROOM_NATS_MAX_STORE=str(80 << 20), **CONDUCTOR_ALONE)
     try:
         office.record()
         fill(disk / "fill")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from aiosmtpd.controller import Controller
 
-from shared.delivery.http import verify
+from shared.delivery.outlets import verify
 from tests.support.http import HttpServer, Request
 
 SECRET = "0123456789abcdef-secret"

@@ -9,10 +9,10 @@ from typing import Self
 import msgspec
 
 from services.memory.engine import MemoryEngine
-from services.memory.local_model import fetch
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import EdgesQuery, ListQuery, MemoryWrite, MemoryWritten, Node
-from shared.settings import Settings, load
+from shared.settings import Settings
+from tests.support.once import find_models
 
 
 class DirectMemory:
@@ -28,7 +28,7 @@ class DirectMemory:
     @asynccontextmanager
     async def open(cls, settings: Settings) -> AsyncIterator[Self]:
         """The memory in the state directory of ``settings``, with the embedding model of this machine."""
-        models = fetch(load().models, lambda line: None)
+        models = find_models()
         engine = await MemoryEngine.open(msgspec.structs.replace(settings, model_dir=models))
         try:
             yield cls(engine)

@@ -21,13 +21,14 @@ from services.cli.command import COMMANDS, MEMORY_COMMANDS
 
 AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "memory", "nexus", "scout")
 
+ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "services.cli"
 _PLACES = {place.partition(":")[0] for place, _ in (*COMMANDS.values(), *MEMORY_COMMANDS.values())}
 _COMMANDS = {resolve_name(f".{place}", "services.cli.commands") for place in _PLACES}
 IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in (*AGENTS, "cli"))]
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.support.preloaded", *IMPORTED, *sorted(_COMMANDS)])
+_context.set_forkserver_preload([*IMPORTED, *sorted(_COMMANDS), "tests.support.preloaded"])
 
 
 class ForkedProcess:
@@ -75,6 +76,19 @@ def may_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Whether it is an agent of ``services``, or one in a folder of its own, and may be forked."""
     own = command[1] != "-m" or f"{command[2]}.__main__" in IMPORTED
     return "pytest" in sys.modules and own and "PYTHONPATH" not in environment
+
+
+def start_program(
+    command: Sequence[str], environment: Mapping[str, str], log: Path
+) -> "ForkedProcess | subprocess.Popen[bytes]":
+    """Start an agent in the background, forked where it may be; what it prints is added to ``log``."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if may_fork(command, environment):
+        return ForkedProcess(command, environment, log)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
 
 
 def run_forked(work: Callable[..., None], *arguments: object, timeout: float = 60.0) -> int:

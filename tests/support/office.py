@@ -13,8 +13,8 @@ from shared.bus import Bus
 from shared.bus.records import TaskState, read_task_state
 from shared.contracts import Goal, StateChanged, Task, TaskResult
 from shared.queries.records import last_sequence
-from tests.support.forking import ForkedProcess, may_fork
-from tests.support.server import ROOT, Server
+from tests.support.forking import ForkedProcess, start_program
+from tests.support.server import Server
 from tests.support.waiting import eventually
 
 START_TIMEOUT = 40.0
@@ -50,20 +50,7 @@ class Office:
     def start(self, name: str, instance: str = "") -> None:
         """Start a process of an agent; ``instance`` tells several of one apart."""
         log = self.config.logs / f"{name}{instance}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        command = self.members[name].command
-        if may_fork(command, self.environment):
-            self.processes[name + instance] = ForkedProcess(command, self.environment, log)
-            return
-        with log.open("ab") as output:
-            self.processes[name + instance] = subprocess.Popen(
-                command,
-                env=self.environment,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+        self.processes[name + instance] = start_program(self.members[name].command, self.environment, log)
 
     async def ready(self, name: str, instance: str = "") -> None:
         """Wait until a process of an agent is ready."""

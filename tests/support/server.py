@@ -20,11 +20,10 @@ from shared.access.credentials import find_address
 from shared.bus import Bus
 from shared.bus.client import BusClient
 from shared.errors import StartError
-from tests.support.forking import ForkedProcess, may_fork, run_command
+from tests.support.forking import ROOT, ForkedProcess, may_fork, run_command, start_program
 from tests.support.nats_server import NatsServer
 from tests.support.stores import fill_store, keep_store, store_of
 
-ROOT = Path(__file__).resolve().parents[2]
 GATEWAY_TIMEOUT = 40.0
 INHERITED = ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")
 """The variables that a process under test gets from the environment of the tests."""
@@ -120,14 +119,7 @@ class Server:
         command = [sys.executable, "-m", "services.gateway"]
         variables = {**self.environment, "NATS_URL": self.url}
         log = self.config.logs / "gateway.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        if may_fork(command, variables):
-            self._gateway = ForkedProcess(command, variables, log)
-        else:
-            with log.open("ab") as output:
-                self._gateway = subprocess.Popen(
-                    command, env=variables, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-                )
+        self._gateway = start_program(command, variables, log)
         deadline = time.monotonic() + GATEWAY_TIMEOUT
         while not self._gateway_listens():
             assert self._gateway.poll() is None, log.read_text()[-2000:]

@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import ModelError
 from shared.llm import Message, Thought, Usage, ask_for
-from shared.llm.structured_output import describe, read_answer
+from shared.llm.provider import describe, read_answer
 
 USER = Message(role="user", text="Plan it.")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared import settings
-from tests.support.server import ROOT, environment
+from tests.support.server import ROOT, environment, run_mailroom
 
 INIT = [sys.executable, "-m", "services.cli", "init"]
 
@@ -23,10 +23,7 @@ def script(tmp_path: Path) -> str:
 
 
 def init(folder: Path, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    env = environment(folder / "state", **more)
-    return subprocess.run(
-        [*INIT, *options], cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    return run_mailroom(environment(folder / "state", **more), "init", *options)
 
 
 def written(folder: Path) -> Path:

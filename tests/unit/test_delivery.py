@@ -24,7 +24,7 @@ from services.gateway.delivery.sender import (
 from shared import settings
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
 from shared.delivery.channels import Deliver, Mail, Message, Telegram, describe, parse_span, read_deliver
-from shared.delivery.http import parse_update, refusal
+from shared.delivery.outlets import parse_update, refusal
 from shared.delivery.smtp import compose, parse_reply, strip_quoted
 from shared.errors import ConfigError
 

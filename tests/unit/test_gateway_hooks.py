@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from services.gateway.hooks import fill
 from shared import settings
 from shared.access.scopes import HookFile
-from shared.delivery.http import (
+from shared.delivery.outlets import (
     DELIVERY,
     SIGNATURE,
     TIMESTAMP,

@@ -1,5 +1,7 @@
 """Shares of what is handed on and learned, and the planted commands."""
 
+from pathlib import Path
+
 import pytest
 
 from services.gateway.metrics import figures
@@ -76,11 +78,14 @@ def test_improvement_needs_goals_and_compares_halves() -> None:
     assert (level.gain, level.met) == (0.0, True), "nothing was left to gain"
 
 
-def test_the_policy_catches_the_planted_commands_and_a_miss_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_catches_the_planted_commands_and_a_miss_shows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     judge_planted.cache_clear()
     found = judge_planted()
     assert (found.missed, found.stopped) == ((), ())
-    monkeypatch.setattr(figures, "DANGEROUS", (*figures.DANGEROUS, "ls"))
+    (tmp_path / "planted.toml").write_text(figures.PLANTED.read_text().replace("[\n", "[\n  'ls',\n", 1))
+    monkeypatch.setattr(figures, "PLANTED", tmp_path / "planted.toml")
     judge_planted.cache_clear()
     missed = judge_planted()
     judge_planted.cache_clear()

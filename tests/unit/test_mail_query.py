@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from services.nexus.routing.mail_query import MailWanted, parse_wanted
+from services.nexus.tools.letters import MailWanted, parse_wanted
 
 TODAY = date(2026, 3, 18)
 """A Wednesday."""

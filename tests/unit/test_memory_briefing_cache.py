@@ -9,8 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.memory.briefing import service
-from services.memory.briefing.composing import compose, draft
-from services.memory.briefing.service import MAX_LISTS, AccessCounts, BriefingCache, CachedBriefing
+from services.memory.briefing.service import (
+    MAX_LISTS,
+    AccessCounts,
+    BriefingCache,
+    CachedBriefing,
+    compose,
+    draft,
+)
 from services.memory.writes.change import Change
 from shared.contracts import Briefing, BriefQuery, Edge, Relation
 from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp

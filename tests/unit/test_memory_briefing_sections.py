@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.memory.briefing.composing import CROWD, EMPTY, NODELESS, PASSING, compose
 from services.memory.briefing.scope import BASE_WEIGHT, MIN_IMPORTANCE, MIN_WEIGHT, OWN_WEIGHT
 from services.memory.briefing.sections import (
     ACTIVE,
@@ -19,6 +18,7 @@ from services.memory.briefing.sections import (
     RELATIONSHIPS,
     UNRESOLVED,
 )
+from services.memory.briefing.service import CROWD, EMPTY, NODELESS, PASSING, compose
 from shared.contracts import BriefQuery, Node, Source
 from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp
 

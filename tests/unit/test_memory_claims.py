@@ -4,7 +4,7 @@ import functools
 import operator
 import tomllib
 from collections.abc import Iterable
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from services.memory.linking.rules import are_duplicates
 from services.memory.linking.statements import strip_saying, tokenize
 from services.memory.linking.supersession import SURE, Pair, estimate
-from services.memory.local_model import LocalEmbedder, is_complete
+from services.memory.local_model import LocalEmbedder, Vectors, is_complete
 from shared.settings import load as load_settings
 from tests.support.memory import note
 
@@ -40,12 +40,17 @@ def load(name: str) -> dict[str, list[list[str]]]:
 def judge(pairs: Iterable[tuple[str, str]]) -> list[bool]:
     """Of each pair (older, newer), whether it is sure that the newer one takes the place of the older."""
     known = [(older, newer) for older, newer in pairs]
-    vectors = dict(zip(texts := [*dict.fromkeys(chain(*known))], embedder().embed(texts), strict=True))
-    cosines = [float(np.dot(vectors[older], vectors[newer])) for older, newer in known]
+    cosines = [float(np.dot(vector(older), vector(newer))) for older, newer in known]
     chances = estimate(
         [Pair(newer, older, cosine) for (older, newer), cosine in zip(known, cosines, strict=True)]
     )
     return [chance >= SURE for chance in chances]
+
+
+@functools.cache
+def vector(text: str) -> Vectors:
+    """The vector of a text, which depends on it alone."""
+    return embedder().embed([text])[0]
 
 
 @functools.cache

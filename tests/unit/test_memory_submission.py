@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from services.memory.writes.public_writes import parse_add, parse_link
+from services.memory.writes.gate import parse_add, parse_link
 from shared.contracts import Relation
 
 

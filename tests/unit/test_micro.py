@@ -11,7 +11,7 @@ import pytest
 
 from shared.errors import ActionError, ModelUnavailable, Reject
 from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
-from shared.llm.structured_output import ask_for
+from shared.llm.provider import ask_for
 from shared.reasoning.conversation import Conversation
 from shared.reasoning.loop import AgentLoop, Checkpoint, Conclusion
 from shared.reasoning.tools import Caps, Toolbox, detect_action

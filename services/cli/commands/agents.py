@@ -11,7 +11,7 @@ from services.cli.commands.options import json_option
 from services.cli.output.console import open_console, print_block, print_json, print_result
 from shared.contracts import Presence
 from shared.text.display import clean, clean_block, count
-from shared.views.listed import Controlled, Processes
+from shared.views.metrics import Controlled, Processes
 
 
 class AgentsGroup(click.Group):

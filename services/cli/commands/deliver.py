@@ -22,9 +22,9 @@ from shared.delivery.channels import (
     Message,
     Terminal,
     describe,
-    make_outlet,
     read_deliver,
 )
+from shared.delivery.outlets import make_outlet
 from shared.errors import NotFound
 from shared.queries.office import read_deliveries, read_replies
 from shared.text.display import clean

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -24,7 +25,7 @@ from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import unknown_agent_error
 from shared.queries.spending import read_today
 from shared.settings import Settings
-from shared.views.listed import (
+from shared.views.metrics import (
     AgentList,
     AgentRights,
     AgentView,
@@ -63,7 +64,7 @@ async def list_agents(call: Call) -> AgentList:
                     for lane, depth in depths.items()
                     for waiting, in_hand in [depth or (0, 0)]
                 ],
-                spent.get(name) or DailySpending(day=""),
+                spent.get(name) or DailySpending(day=f"{datetime.now(UTC):%Y-%m-%d}"),
                 rights_of(name, names),
             )
             for name, depths in zip(names, lanes, strict=True)
@@ -171,11 +172,7 @@ async def _control(call: Call, do: Do) -> Controlled:
         raise Failure(404, f"No agent is named {name[:64]!r}", "The list of agents has their names")
     control = await control_agent(call.gateway.bus, name, do, person=call.person.name, key=call.key)
     return Controlled(
-        agent=control.agent,
-        do=control.do,
-        paused=control.paused,
-        by=control.asked_by,
-        at=control.created_at,
+        agent=control.agent, do=control.do, paused=control.paused, by=control.asked_by, at=control.created_at
     )
 
 

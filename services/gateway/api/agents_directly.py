@@ -21,8 +21,6 @@ from shared.contracts import (
     AgentReport,
     Contract,
     DiscoveryResult,
-    Goal,
-    Question,
     Response,
     TaskPlan,
     TaskPriority,
@@ -32,7 +30,6 @@ from shared.contracts import (
 from shared.operations.submission import make_body, submit_once
 from shared.tasks.submission import MAX_GOAL_ID
 from shared.trail.archives import read_message
-from shared.views.timeline import MessageRow
 
 API = "/api"
 FRONTIER = "frontier"
@@ -84,16 +81,10 @@ async def ask_nexus(call: Call, query: PatienceQuery, body: AgentRequest) -> Htt
     for name in ("context", "context_refs", "evidence_refs"):
         if getattr(body, name):
             raise Failure(422, f"The front desk takes no {name}", "Write it into the text, or ask cortex")
-    question = Question(
-        id=body.task_id or call.message_id(),
-        sender=subjects.USER,
-        recipient=subjects.NEXUS,
-        text=body.text,
-        person=call.person.name,
-    )
-    asked = await ask(call.gateway, question)
+    question_id = body.task_id or call.message_id()
+    asked = await ask(call.gateway, question_id, body.text, call.person.name)
     await wait_for_answer(call.gateway, asked, query.wait)
-    return await _nexus_answer(call, question.id)
+    return await _nexus_answer(call, question_id)
 
 
 async def have_cortex_work(call: Call, query: PatienceQuery, body: AgentRequest) -> HttpResponse:
@@ -128,7 +119,7 @@ async def have_frontier_discover(call: Call, query: PatienceQuery, body: AgentRe
 
 async def read_answer_of_nexus(call: Call) -> HttpResponse:
     """The Response to an earlier request, once it is there; until then 202."""
-    return await _nexus_answer(call, _task_id(call))
+    return await _nexus_answer(call, call.token("task_id", "request"))
 
 
 async def read_answer_of_cortex(call: Call) -> HttpResponse:
@@ -141,15 +132,8 @@ async def read_answer_of_frontier(call: Call) -> HttpResponse:
     return await _read_result(call, FRONTIER)
 
 
-def _task_id(call: Call) -> str:
-    task_id = call.path["task_id"]
-    if not TOKEN.fullmatch(task_id):
-        raise not_found(f"request {task_id[:40]!r}", "An id has letters, digits, '_' and '-'")
-    return task_id
-
-
 async def _read_result(call: Call, agent: str) -> HttpResponse:
-    task_id = _task_id(call)
+    task_id = call.token("task_id", "request")
     goal = call.gateway.index.store.goal(task_id)
     if goal is None and call.gateway.index.store.all_of_goal(task_id, limit=1):
         return _later(agent, task_id)  # submitted, and not yet planned
@@ -180,26 +164,27 @@ async def _nexus_answer(call: Call, question_id: str) -> HttpResponse:
     response = await read_response(call.gateway, question_id)
     if response is None and turn is None and call.request.method != "POST":
         raise not_found(f"request {question_id!r} to {subjects.NEXUS}")
-    return _json(200, response[0]) if response else _later(subjects.NEXUS, question_id)
+    return (
+        HttpResponse(response[0].to_json(), 200, media_type=JSON)
+        if response
+        else _later(subjects.NEXUS, question_id)
+    )
 
 
 def _contract(result: TaskResult) -> HttpResponse:
     """The contract that a result carries, if it is completed; else the result."""
-    if result.status is TaskStatus.COMPLETED:
-        for key, kind in MADE.items():
-            if isinstance(made := result.metadata.get(key), dict):
-                return _json(200, kind.from_dict(made))
-    return _json(200, result)
+    content: Contract = result
+    for key, kind in MADE.items() if result.status is TaskStatus.COMPLETED else ():
+        if isinstance(made := result.metadata.get(key), dict):
+            content = kind.from_dict(made)
+            break
+    return HttpResponse(content.to_json(), 200, media_type=JSON)
 
 
 def _later(agent: str, task_id: str) -> HttpResponse:
     location = f"{API}/{agent}/{task_id}"
     waiting = {"task_id": task_id, "status": TaskStatus.IN_PROGRESS.value}
     return HttpResponse(msgspec.json.encode(waiting), 202, {"Location": location}, JSON)
-
-
-def _json(status: int, content: Contract) -> HttpResponse:
-    return HttpResponse(content.to_json(), status, media_type=JSON)
 
 
 def _endpoint(
@@ -251,23 +236,17 @@ async def read_result(gateway: Gateway, goal_id: str) -> TaskResult | None:
     If the goal ended without one, such as when it was refused, a result with its reason.
     """
     for row in gateway.index.store.all_of_goal(goal_id):
-        if _ends_first_task(row):
-            stored = await read_message(gateway.bus, row.stream, row.seq)
-            if stored is not None:
-                result = TaskResult.from_json(stored.data)
-                return msgspec.structs.replace(result, task_id=goal_id, spans=())
+        match row.subject.split("."):
+            case ["task", assignee, subjects.CONDUCTOR, _, step]:
+                is_end = step in subjects.FINAL_STEPS and assignee != subjects.CRITIC
+            case _:
+                is_end = False
+        if is_end and (stored := await read_message(gateway.bus, row.stream, row.seq)):
+            result = TaskResult.from_json(stored.data)
+            return msgspec.structs.replace(result, task_id=goal_id, spans=())
     goal = gateway.index.store.goal(goal_id)
-    return _result_of(goal) if goal is not None and goal.status.final else None
-
-
-def _ends_first_task(row: MessageRow) -> bool:
-    match row.subject.split("."):
-        case ["task", assignee, subjects.CONDUCTOR, _, step]:
-            return step in subjects.FINAL_STEPS and assignee != subjects.CRITIC
-    return False
-
-
-def _result_of(goal: Goal) -> TaskResult:
+    if goal is None or not goal.status.final:
+        return None
     failed = goal.status is not TaskStatus.COMPLETED
     return TaskResult(
         task_id=goal.goal_id,

@@ -8,11 +8,9 @@ from starlette.responses import Response, StreamingResponse
 
 from services.gateway.call import Call
 from services.gateway.conversations import (
-    Asked,
     ask,
     follow,
     list_sessions,
-    read_history,
     read_session,
     read_turn,
     require_own,
@@ -24,8 +22,8 @@ from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import TOKEN, AnswerWords, Question
-from shared.views.desk import Note, Session, SessionSummary, Turn
+from shared.contracts import AnswerWords
+from shared.views.desk import Asked, Note, Session, SessionSummary, Turn
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"
@@ -75,7 +73,7 @@ async def list_desk_sessions(call: Call, query: SessionsQuery) -> SessionPage:
 
 async def read_desk_session(call: Call, query: TurnsQuery) -> Session:
     """A conversation: its questions and answers, oldest first."""
-    session = _token(call, "id", "session")
+    session = call.token("id", "session")
     require_readable(call.gateway, session, call.person)
     return await read_session(call.gateway, session, query.before)
 
@@ -89,26 +87,17 @@ async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Respon
     Otherwise it is the turn as JSON: 200 with the answer, or 202 with its Location if it takes longer than
     ``wait`` seconds. The Idempotency-Key becomes the id of the message.
     """
-    session = _token(call, "id", "session")
+    session = call.token("id", "session")
     if not body.text.strip():
         raise Failure(422, "The message is empty", "Say something")
     require_own(call.gateway, session, call.person)
-    question = Question(
-        id=call.message_id(),
-        sender=subjects.USER,
-        recipient=subjects.NEXUS,
-        text=body.text,
-        user_session_id=session,
-        history=await read_history(call.gateway, session),
-        person=call.person.name,
-    )
-    asked = await ask(call.gateway, question)
+    asked = await ask(call.gateway, call.message_id(), body.text, call.person.name, session, remember=True)
     return await _answer(call, asked, query.wait)
 
 
 async def read_desk_turn(call: Call, query: WaitQuery) -> Response:
     """One question with its answer, or what is done for it as a stream; as ``say_to_desk`` answers."""
-    message_id, session = _token(call, "message", "message"), _token(call, "id", "session")
+    message_id, session = call.token("message", "message"), call.token("id", "session")
     require_readable(call.gateway, session, call.person)
     turn = await _find_turn(call, session, message_id)
     row = call.gateway.index.store.message(subjects.OFFICE, turn.seq)
@@ -119,7 +108,7 @@ async def read_desk_turn(call: Call, query: WaitQuery) -> Response:
 
 async def stop_desk_turn(call: Call) -> Turn:
     """End what is done for a question, and the goal that it started; answers with the turn as it is then."""
-    message_id, session = _token(call, "message", "message"), _token(call, "id", "session")
+    message_id, session = call.token("message", "message"), call.token("id", "session")
     require_own(call.gateway, session, call.person)
     turn = await _find_turn(call, session, message_id)
     return await stop(call.gateway, session, message_id, call.person.name) or turn
@@ -151,13 +140,6 @@ async def _answer(call: Call, asked: Asked, seconds: float) -> Response:
 
 def _frame(event: bytes, content: object) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event, msgspec.json.encode(content))
-
-
-def _token(call: Call, name: str, what: str) -> str:
-    token = call.path[name]
-    if not TOKEN.fullmatch(token):
-        raise not_found(f"{what} {token[:40]!r}", "An id has letters, digits, '_' and '-'")
-    return token
 
 
 ENDPOINTS = (

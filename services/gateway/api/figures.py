@@ -1,4 +1,4 @@
-"""Figures: the metrics with their targets, the page for Prometheus, and the description of the bus."""
+"""Figures: the metrics with their targets, the page for Prometheus, the bus described, doctor's checks."""
 
 import asyncio
 import time

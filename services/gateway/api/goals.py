@@ -1,4 +1,4 @@
-"""Goals: the list, and submitting one."""
+"""Goals: the list, each in a line, and submitting one."""
 
 import re
 from collections.abc import Sequence

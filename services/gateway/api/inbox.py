@@ -1,4 +1,4 @@
-"""The inbox: all that waits for a person, and what people answered lately."""
+"""The inbox: all that waits for a person, dead letters among it, and what people answered lately."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -34,13 +34,17 @@ async def read_inbox(call: Call) -> Inbox:
     aside, requests, questions, dead = await asyncio.gather(
         read_put_aside(gateway), read_requests(gateway), read_questions(gateway), _read_dead(gateway)
     )
+    # Goals of the last days that failed, unless they were done again since
+    store = gateway.index.store
+    failed = store.failed_goals(MAX_EACH)
+    failed = select_failed(failed, store.repeated_since(failed[0].goal_id)) if failed else []
     recent = select_fairly(requests.approvals, agent_of, MAX_EACH)
     approvals = [with_goal(gateway, each) for each in recent]
     items = [
         *(_approval_item(each) for each in approvals if each.state == "waiting"),
         *(_question_item(each) for each in questions.open),
         *(_dead_item(each) for each in dead),
-        *[_failed_item(each) for each in await _read_failed(gateway)],
+        *map(_failed_item, await summarize_goals(gateway, failed)),
     ]
     waiting = sorted((each for each in items if each.id not in aside), key=lambda each: each.since)
     return Inbox(waiting=waiting, answered=_answered(approvals, questions.answered, aside))
@@ -102,15 +106,6 @@ def _dead_item(view: DeadLetterView) -> InboxItem:
     )
 
 
-async def _read_failed(gateway: Gateway) -> list[GoalSummary]:
-    """Goals of the last days that failed, unless they were done again since."""
-    store = gateway.index.store
-    if not (failed := store.failed_goals(MAX_EACH)):
-        return []
-    again = store.repeated_since(failed[0].goal_id)
-    return await summarize_goals(gateway, select_failed(failed, again))
-
-
 def _failed_item(goal: GoalSummary) -> InboxItem:
     return InboxItem(
         id=f"failed_goal:{goal.goal_id}",
@@ -155,14 +150,9 @@ def _answered(
     ]
     found += [
         Answered(
-            id=each.id,
-            kind=each.id.partition(":")[0],
-            title="",
-            outcome="seen",
-            by=each.by,
-            at=each.created_at,
+            id=item, kind=item.partition(":")[0], title="", outcome="seen", by=each.by, at=each.created_at
         )
-        for each in aside.values()
+        for item, each in aside.items()
     ]
     since = datetime.now(UTC) - RECENT
     recent = [each for each in found if parse_time(each.at) > since]

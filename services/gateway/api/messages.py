@@ -1,4 +1,4 @@
-"""Messages of the log: pages, one whole, live events, search, and the proof that the log is whole."""
+"""Messages of the log: pages, one whole, live events, search, export, and the proof that the log is whole."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Signing in and out, and who one is."""
+"""Signing in and out, who one is, and tokens for scripts."""
 
 from datetime import datetime, timedelta
 from typing import Annotated

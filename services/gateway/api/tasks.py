@@ -15,7 +15,7 @@ from shared.access.scopes import Scope
 from shared.bus import Bus, Stored
 from shared.bus.client import place_of, restored
 from shared.bus.records import TaskState, task_state, task_steps
-from shared.contracts import TOKEN, Goal, Task, decode
+from shared.contracts import TOKEN, Task, decode
 from shared.errors import NotFound
 from shared.queries.office import find_dead_letter
 from shared.queries.records import RESENT
@@ -129,25 +129,30 @@ async def read_timeline(bus: Bus, store: Store, name: str) -> GoalTimeline | Tas
     if not TOKEN.fullmatch(name):
         raise NotFound(f"{name[:130]!r} is not an id of a goal or a task", "'mailroom tasks' lists goals")
     if (goal := store.goal(name)) is not None:
-        return await _read_goal(bus, store, goal)
+        where = f"goal_id = ? AND goal_id != '' AND stream = 0 AND ({_SHOWN} OR subject = ?)"
+        rows = store.rows(where, [goal.goal_id, subjects.goal(goal.goal_id)], MOST_MESSAGES)
+        for task_id in {row.task_id for row in rows if row.task_id and row.subject.startswith("task.")}:
+            rows += [row for row in store.all_of_task(task_id) if row.subject.startswith("task.")]
+        timelines, others = build_timelines(await read_rows(bus, rows))
+        return GoalTimeline(
+            goal=goal,
+            took=seconds_between(goal.submitted_at, goal.ended_at),
+            tasks=_nest(timelines),
+            entries=others,
+        )
     steps = [row for row in store.all_of_task(name, MOST_MESSAGES) if row.subject.startswith("task.")]
     if found := await _read_task(bus, store, name, steps):
         return found
-    raise await _explain_missing(bus, store, name)
-
-
-async def _read_goal(bus: Bus, store: Store, goal: Goal) -> GoalTimeline:
-    where = f"goal_id = ? AND goal_id != '' AND stream = 0 AND ({_SHOWN} OR subject = ?)"
-    rows = store.rows(where, [goal.goal_id, subjects.goal(goal.goal_id)], MOST_MESSAGES)
-    for task_id in {row.task_id for row in rows if row.task_id and row.subject.startswith("task.")}:
-        rows += [row for row in store.all_of_task(task_id) if row.subject.startswith("task.")]
-    timelines, others = build_timelines(await read_rows(bus, rows))
-    return GoalTimeline(
-        goal=goal,
-        took=seconds_between(goal.submitted_at, goal.ended_at),
-        tasks=_nest(timelines),
-        entries=others,
-    )
+    # The goal may wait for the conductor, or have been refused.
+    where = "goal_id = ? AND goal_id != '' AND type = 'submission'"
+    for stored in await read_rows(bus, store.rows(where, [name], 1)):
+        if refusal := await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq):
+            raise NotFound(f"The conductor refused the goal {name}: {refusal.reason}")
+        raise NotFound(
+            f"The goal {name} was submitted and waits for the conductor",
+            "'mailroom status' shows whether it runs",
+        )
+    raise NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
 
 
 async def _read_task(bus: Bus, store: Store, name: str, steps: Sequence[MessageRow]) -> TaskTimeline | None:
@@ -194,20 +199,6 @@ def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
             if isinstance(envelope, Task):
                 tasks[envelope.task_id] = envelope
     return tasks
-
-
-async def _explain_missing(bus: Bus, store: Store, name: str) -> NotFound:
-    """Why there are no records: the goal may wait for the conductor, or have been refused."""
-    where = "goal_id = ? AND goal_id != '' AND type = 'submission'"
-    for stored in await read_rows(bus, store.rows(where, [name], 1)):
-        refusal = await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq)
-        if refusal is not None:
-            return NotFound(f"The conductor refused the goal {name}: {refusal.reason}")
-        return NotFound(
-            f"The goal {name} was submitted and waits for the conductor",
-            "'mailroom status' shows whether it runs",
-        )
-    return NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
 
 
 def build_timelines(sent: Sequence[Stored]) -> tuple[dict[str, TaskTimeline], list[TimelineEntry]]:

@@ -15,7 +15,7 @@ from services.gateway.routing import Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
 from shared.clock import read_zone
-from shared.contracts import Question, ResultOutcome, TaskStatus
+from shared.contracts import ResultOutcome, TaskStatus
 from shared.errors import BusUnavailable
 from shared.queries.spending import read_night_state
 from shared.timetable import ENDED, read_timetable
@@ -151,7 +151,12 @@ async def add_item(call: Call, what: str, text: str, when: str) -> tuple[Answer,
     text, when = text.strip(), " ".join(when.split())
     if what == "mail":
         words = text if re.match(r"(?i)remind\b", text) else f"Remind me to {text}"
-        words = f"{words} {_format_time(when)}".strip()
+        try:
+            datetime.fromisoformat(when)
+            when = f"at {when}"
+        except ValueError:  # it is in words
+            pass
+        words = f"{words} {when}".strip()
     else:
         words = f"/{'schedule' if what == 'goal' else 'night_job'} add\n{when or 'night'}\n{text}"
     answer = await _give_order(call, words)
@@ -180,25 +185,10 @@ async def find_item(call: Call, item_id: str) -> Item | None:
     return view_due(record.value, read_zone(call.gateway.settings.time_zone)) if record else None
 
 
-def _format_time(when: str) -> str:
-    try:
-        datetime.fromisoformat(when)
-    except ValueError:
-        return when
-    return f"at {when}"
-
-
 async def _give_order(call: Call, words: str) -> Answer:
     """The front desk's answer to a message of the person; raises Failure with its words if it did nothing."""
-    question = Question(
-        id=call.message_id(),
-        sender=subjects.USER,
-        recipient=subjects.NEXUS,
-        text=words,
-        user_session_id=PAGE_SESSION,
-        person=call.person.name,
-    )
-    turn = await wait_for_answer(call.gateway, await ask(call.gateway, question), TIMEOUT)
+    asked = await ask(call.gateway, call.message_id(), words, call.person.name, PAGE_SESSION)
+    turn = await wait_for_answer(call.gateway, asked, TIMEOUT)
     if turn is None or turn.state == "waiting":
         raise BusUnavailable(
             f"The front desk has not answered within {TIMEOUT:g} s; the request stays in its mailbox",

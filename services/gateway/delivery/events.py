@@ -1,4 +1,7 @@
-"""What people are told, made from the messages of the log."""
+"""What people are told, made from the messages of the log: a delivery for each event and each channel.
+
+What is read again after a crash finds the records of its deliveries.
+"""
 
 import re
 import time
@@ -47,10 +50,7 @@ _COMMAND = re.compile(r"^.*\bmailroom reminders .*$\n?", re.MULTILINE)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to tell; ``key`` is the same however often the log is read. ``about`` is as in Delivery.
-
-    ``channel`` is the only one that tells it, empty for all that tell its kind.
-    """
+    """One thing to tell; ``key`` is the same however often the log is read. ``about`` is as in Delivery."""
 
     key: str
     kind: DeliveryKind
@@ -59,7 +59,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str = ""
     about: str = ""
     link: str = ""
-    channel: str = ""
 
 
 async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> Event | None:
@@ -88,11 +87,8 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
             # Briefings and answers are the desk's alone: another's would be told as if the desk said it.
             if envelope.sender in ("", sender) and (isinstance(envelope, Email) or sender == subjects.NEXUS):
                 if isinstance(envelope, AgentReport):
-                    return (
-                        _briefing_event(envelope, address)
-                        if envelope.report_type.endswith("_briefing")
-                        else None
-                    )
+                    is_one = envelope.report_type.endswith("_briefing")
+                    return _briefing_event(envelope, address) if is_one else None
                 if isinstance(envelope, Response):
                     return _answer_event(envelope)
                 found = _REMINDER.search(envelope.body)
@@ -151,11 +147,12 @@ def _approval_event(request: ApprovalRequest, address: str) -> Event:
 
 
 def _briefing_event(report: AgentReport, address: str) -> Event:
+    told = "\n".join(f"- {each}" for each in report.findings) or report.summary
     return Event(
         key=report.report_id,
         kind=DeliveryKind.BRIEFING,
         title=flatten(report.summary.split("\n")[0], TITLE),
-        text="\n".join(f"- {each}" for each in report.findings)[:BODY] or report.summary[:BODY],
+        text=told[:BODY],
         link=f"{address}/",
     )
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from services.gateway.call import Gateway
-from services.gateway.conversations import ask, read_history
+from services.gateway.conversations import ask
 from services.gateway.delivery.events import ASKED, Dispatcher, Event, Wake
 from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.sender import LIFE, MAX_WRONG, Codes
@@ -24,7 +24,6 @@ from shared.contracts import (
     Delivery,
     DeliveryKind,
     DeliveryReply,
-    Question,
     ReplyOutcome,
 )
 from shared.contracts.base import MAX_PERSON
@@ -216,16 +215,7 @@ class Replies:
     async def _say(self, note: DeliveryReply) -> None:
         """Say it in the session of this person on this channel, once."""
         session = f"{note.channel}-{self._gateway.bus.derive_id('session', note.channel, note.address)[:16]}"
-        question = Question(
-            id=note.reply_id,
-            sender=subjects.USER,
-            recipient=subjects.NEXUS,
-            text=note.text,
-            user_session_id=session,
-            history=await read_history(self._gateway, session),
-            person=note.person,
-        )
-        await ask(self._gateway, question)
+        await ask(self._gateway, note.reply_id, note.text, note.person, session, remember=True)
 
 
 def _with(note: DeliveryReply, outcome: ReplyOutcome, reason: str) -> DeliveryReply:
@@ -261,7 +251,7 @@ async def listen(name: str, channel: AnyChannel, replies: Replies) -> None:
     async def take(offset: int) -> int:
         """Take what came since ``offset``, and wait for more; the next offset."""
         if isinstance(channel, Telegram):
-            from shared.delivery.http import TelegramOutlet
+            from shared.delivery.outlets import TelegramOutlet
 
             # The server forgets what came when it is asked for what follows.
             found, offset = await TelegramOutlet(channel).read_replies(offset)

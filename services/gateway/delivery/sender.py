@@ -1,4 +1,4 @@
-"""Sends what is told on one channel: when, what goes into one message, tried again with pauses."""
+"""Sends what is told on one channel: when, what goes into one message, its codes, tried again with pauses."""
 
 import asyncio
 import hmac
@@ -13,7 +13,8 @@ from services.gateway.inbox import read_requests
 from shared.bus import Bus
 from shared.clock import localize, parse_timestamp
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
-from shared.delivery.channels import AnyChannel, DeliveryError, Mail, Message, Span, Telegram, make_outlet
+from shared.delivery.channels import AnyChannel, DeliveryError, Mail, Message, Span, Telegram
+from shared.delivery.outlets import make_outlet
 from shared.errors import Conflict, MailroomError
 from shared.log import logger
 

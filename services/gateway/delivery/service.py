@@ -1,4 +1,4 @@
-"""All of the delivery: what follows the log, and for each channel what sends and what reads replies."""
+"""All of the delivery: what sends on each channel and reads replies; searches of people's mailboxes."""
 
 import asyncio
 from datetime import tzinfo
@@ -93,7 +93,21 @@ class MailboxSearch:
     async def answer(self, data: bytes) -> bytes:
         """FoundMails for a MailboxQuery; raises MailroomError with what is missing or does not work."""
         query = msgspec.json.decode(data, type=MailboxQuery)
-        channel = self._choose(query.person)
+        mails = [each for each in read_deliver(self._config).channels.values() if isinstance(each, Mail)]
+        known = [each for each in mails if each.mailbox] + [each for each in mails if each.imap]
+        if not known:
+            raise UNSET
+        # A channel that names nobody belongs to an only person; who asks without a name does so at this
+        # machine, where the passwords are.
+        alone = len(People(self._config).read()) == 1
+        own = (
+            each
+            for each in known
+            if not query.person or each.person == query.person or (alone and not each.person)
+        )
+        channel = next(own, None)
+        if channel is None:
+            raise ActionError("No mailbox is set that is yours", "Set person of its channel to your name")
         try:
             async with asyncio.timeout(LONGEST), self._one:
                 found = await asyncio.to_thread(search_mailbox, channel, query)
@@ -102,18 +116,3 @@ class MailboxSearch:
                 f"The mail server took longer than {LONGEST:g} s", "Try again later, or name the days"
             ) from None
         return msgspec.json.encode(found)
-
-    def _choose(self, person: str) -> Mail:
-        """The channel with the mailbox of ``person``; one that names nobody belongs to an only person.
-
-        Who asks without a name does so at this machine, where the passwords are.
-        """
-        mails = [each for each in read_deliver(self._config).channels.values() if isinstance(each, Mail)]
-        found = [each for each in mails if each.mailbox] + [each for each in mails if each.imap]
-        alone = len(People(self._config).read()) == 1
-        for channel in found:
-            if not person or channel.person == person or (alone and not channel.person):
-                return channel
-        if found:
-            raise ActionError("No mailbox is set that is yours", "Set person of its channel to your name")
-        raise UNSET

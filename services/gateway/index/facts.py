@@ -20,46 +20,6 @@ from shared.contracts import (
 from shared.contracts.cognition import kind_of, spending_of
 from shared.contracts.task import Span, SpanKind
 
-TABLES = """
-CREATE TABLE tasks (
-    name TEXT PRIMARY KEY, agent TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL, goal_id TEXT NOT NULL,
-    submitted_at TEXT NOT NULL, claimed_at TEXT NOT NULL DEFAULT '', ended_at TEXT NOT NULL DEFAULT '',
-    status TEXT NOT NULL DEFAULT 'pending', outcome TEXT NOT NULL DEFAULT '',
-    attempts INTEGER NOT NULL DEFAULT 0, waited REAL, worked REAL,
-    tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
-    rules INTEGER, broken INTEGER, violations INTEGER, unchecked TEXT NOT NULL DEFAULT ''
-);
-CREATE INDEX tasks_by_end ON tasks (ended_at);
-CREATE INDEX tasks_by_goal ON tasks (goal_id);
-CREATE INDEX open_tasks ON tasks (agent) WHERE ended_at = '';
-CREATE TABLE scores (at TEXT NOT NULL, score REAL NOT NULL);
-CREATE INDEX scores_by_time ON scores (at);
-CREATE TABLE usage (
-    day TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
-    input INTEGER NOT NULL, output INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (day, agent, model)
-);
-CREATE TABLE policy (
-    kind TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, agent TEXT NOT NULL, label TEXT NOT NULL,
-    goal_id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, name)
-);
-CREATE TABLE deliveries (
-    delivery_id TEXT PRIMARY KEY, channel TEXT NOT NULL, status TEXT NOT NULL, first_at TEXT NOT NULL,
-    reference TEXT NOT NULL, body BLOB NOT NULL
-);
-CREATE INDEX deliveries_by_time ON deliveries (first_at, delivery_id);
-CREATE INDEX open_deliveries ON deliveries (channel) WHERE status IN ('waiting', 'sending');
-CREATE INDEX deliveries_by_reference ON deliveries (channel, reference) WHERE reference != '';
-CREATE TABLE replies (
-    reply_id TEXT PRIMARY KEY, delivery_id TEXT NOT NULL, outcome TEXT NOT NULL, at TEXT NOT NULL,
-    body BLOB NOT NULL
-);
-CREATE INDEX replies_by_delivery ON replies (delivery_id);
-"""
-"""``tasks`` has a row for each task with its waiting and working times in seconds; ``scores`` the cosine
-of the nearest memory for each question; ``usage`` model calls by day; ``policy`` verdicts, requests, answers
-and the journals of the tasks whose commands were judged; ``deliveries`` and ``replies`` the last record of
-each."""
-
 _SUBMITTED = (
     "INSERT INTO tasks (name, agent, lane, kind, goal_id, submitted_at) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (name) DO NOTHING"

@@ -1,4 +1,4 @@
-"""The index as it follows the log."""
+"""The index as it follows the log, and the messages that were indexed last, for those who follow live."""
 
 import asyncio
 import sqlite3
@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 
@@ -54,13 +53,6 @@ class Recent(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Newer(NamedTuple):
-    """Messages, and the number of the one after them."""
-
-    messages: list[Recent]
-    number: int
-
-
 def make_recent(position: Position, row: MessageRow, record: StateChanged | None = None) -> Recent:
     """A message with its event."""
     event = Event(message=row, goal=record.goal if record else None)
@@ -100,12 +92,15 @@ class RecentMessages:
         """Whether everything after a position is kept."""
         return self._before.joined(after) == after
 
-    def since(self, number: int | None, limit: int) -> Newer | None:
-        """The first messages from ``number`` on; None without a number, or if they are not kept any more."""
+    def since(self, number: int | None, limit: int) -> tuple[list[Recent], int] | None:
+        """The first messages from ``number`` on, and the number of the one after them.
+
+        None without a number, or if they are not kept any more.
+        """
         if number is None or not self.first <= number <= self.end:
             return None
         found = list(islice(reversed(self._kept), self.end - number))[::-1][:limit]
-        return Newer(found, number + len(found))
+        return found, number + len(found)
 
 
 ARRIVED = 4_000  # Live messages that wait at most to be indexed: what is beyond that is read from the streams
@@ -179,28 +174,29 @@ class LogIndex:
                 log.info("index_renewed", reason=str(reason))
                 self._renew()
             except _CutOff as found:
-                self._note_cut(found.cut)
+                # What a stream lost is put on record, then what it has is indexed.
+                log.error("log_cut_off", reason=str(found.cut), next="restore a backup if you need them")
+                try:
+                    with (self.store.path.parent / CUTS).open("ab") as file:
+                        file.write(msgspec.json.encode(found.cut) + b"\n")
+                except OSError as error:  # a full disk: the index follows the log all the same
+                    log.error("cut_not_noted", reason=str(error))
+                self._renew()
             except (BusError, OSError) as error:
                 log.warning("index_interrupted", reason=str(error))
                 await asyncio.sleep(RETRY)
             except sqlite3.Error as error:
-                if not self.problem:
-                    log.error("index_unwritable", reason=str(error), path=str(self.store.path))
-                self.problem = str(error)
-                if type(error) is sqlite3.DatabaseError:  # damaged; the others have classes of their own
-                    self._renew()
-                self._wake()
+                self._note_problem(error)
                 await asyncio.sleep(RETRY)
 
-    def _note_cut(self, cut: Cut) -> None:
-        """Put on record what a stream lost, then index what it has."""
-        log.error("log_cut_off", reason=str(cut), next="restore a backup if you need them")
-        try:
-            with (self.store.path.parent / CUTS).open("ab") as file:
-                file.write(msgspec.json.encode(cut) + b"\n")
-        except OSError as error:  # a full disk: the index follows the log all the same
-            log.error("cut_not_noted", reason=str(error))
-        self._renew()
+    def _note_problem(self, error: sqlite3.Error) -> None:
+        """Say why nothing is indexed; a file that is damaged is rebuilt, for the log has all it held."""
+        if not self.problem:
+            log.error("index_unwritable", reason=str(error), path=str(self.store.path))
+        self.problem = str(error)
+        if type(error) is sqlite3.DatabaseError:  # the others have classes of their own
+            self._renew()
+        self._wake()
 
     def _hear(self, stored: Stored) -> None:
         if len(self._arrived) == ARRIVED:
@@ -407,9 +403,10 @@ class LogIndex:
         recent = self._recent
         newer = recent.since(recent.first if number is None and recent.reach(after) else number, PAGE)
         if newer is not None:
-            reached = after.joined(newer.messages[-1].position) if newer.messages else after
-            page = [each for each in newer.messages if not after.includes(each.row.stream, each.row.seq)]
-            return page, reached, newer.number
+            messages, following = newer
+            reached = after.joined(messages[-1].position) if messages else after
+            page = [each for each in messages if not after.includes(each.row.stream, each.row.seq)]
+            return page, reached, following
         rows = self.store.messages(msgspec.structs.replace(wanted, text=""), after=after, limit=PAGE)
         found = [make_recent(Position.parse(row.position), row) for row in rows]
         return found, after.joined(found[-1].position if len(found) == PAGE else self._position), None

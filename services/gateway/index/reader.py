@@ -1,4 +1,4 @@
-"""Long questions to the index, answered in another thread so that requests go on meanwhile."""
+"""Questions to the index: long ones in another thread, and those about the course of a goal."""
 
 import asyncio
 import sqlite3

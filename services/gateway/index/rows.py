@@ -1,4 +1,4 @@
-"""A stored message as a row of the index."""
+"""A stored message as a row of the index, and as a question to the front desk or its answer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
@@ -114,15 +114,12 @@ def make_row(stored: Stored, position: Position) -> MessageRow:
         time=stored.time,
         subject=stored.subject,
         type=summary.kind,
-        sender=summary.sender,
-        recipient=summary.recipient,
-        goal_id=summary.goal_id,
-        task_id=summary.task_id,
-        status=summary.status,
-        person=summary.person,
-        text=summary.text,
         size=len(stored.data),
+        **{name: getattr(summary, name) for name in _SUMMARIZED},
     )
+
+
+_SUMMARIZED = ("sender", "recipient", "goal_id", "task_id", "status", "person", "text")
 
 
 class Indexed(NamedTuple):

@@ -1,4 +1,4 @@
-"""How the metrics are computed: velocity, context hits, drift, policy, and the experience of each agent."""
+"""How the metrics are computed: velocity, handing on, what is learned, and what the policy caught."""
 
 import math
 from collections import Counter

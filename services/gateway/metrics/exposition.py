@@ -1,4 +1,4 @@
-"""The page that Prometheus scrapes."""
+"""The page that Prometheus scrapes, and what the gateway counts of its own requests."""
 
 import asyncio
 import time
@@ -75,24 +75,22 @@ class RequestMeter:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            continue_trace(_header(scope, HEADER))
+            traces = [value for key, value in scope["headers"] if key == HEADER.encode()]
+            continue_trace(traces[0].decode("latin-1") if len(traces) == 1 else "")
             answer = _Answer(send, self._streams)
             begun = time.perf_counter()
             try:
                 await app(scope, receive, answer.send)
             finally:
-                self._count(scope, answer, time.perf_counter() - begun)
+                route = scope.get(ROUTE) or ("page" if answer.status < 400 else "other")
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                self._requests.labels(method, route, str(answer.status)).inc()
+                if answer.is_stream:
+                    self._streams.dec()
+                else:
+                    self._seconds.labels(route).observe(time.perf_counter() - begun)
 
         return observed
-
-    def _count(self, scope: Scope, answer: "_Answer", seconds: float) -> None:
-        route = scope.get(ROUTE) or ("page" if answer.status < 400 else "other")
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        self._requests.labels(method, route, str(answer.status)).inc()
-        if answer.is_stream:
-            self._streams.dec()
-        else:
-            self._seconds.labels(route).observe(seconds)
 
 
 class _Answer:
@@ -111,11 +109,6 @@ class _Answer:
                 self.is_stream = True
                 self._streams.inc()
         await self._send(message)
-
-
-def _header(scope: Scope, name: str) -> str:
-    found = [value for key, value in scope["headers"] if key == name.encode()]
-    return found[0].decode("latin-1") if len(found) == 1 else ""
 
 
 FRESH = 1.0  # Seconds for which what was read is used again, so that scraping often costs little
@@ -138,25 +131,20 @@ class Exposition:
         self._collected = _Collected()
         self.registry.register(self._collected)
         self._read_at = float("-inf")
-        self._position = ""
         self._reading = asyncio.Lock()
 
     async def page(self) -> bytes:
         """The page; while the server does not answer, without what it would have said."""
         async with self._reading:
             if time.monotonic() - self._read_at >= FRESH:
-                await self._read()
+                self._collected.log = await ask(self._index.store, read_log)
+                self._collected.behind = self._index.behind
+                try:
+                    self._collected.server = await read_server(self._bus)
+                except BusError:
+                    self._collected.server = None
+                self._read_at = time.monotonic()
         return generate_latest(self.registry)
-
-    async def _read(self) -> None:
-        position = str(self._index.position)
-        self._collected.log = await ask(self._index.store, read_log)
-        self._collected.behind = self._index.behind
-        try:
-            self._collected.server = await read_server(self._bus)
-        except BusError:
-            self._collected.server = None
-        self._position, self._read_at = position, time.monotonic()
 
 
 class _Collected(Collector):
@@ -299,27 +287,24 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
 
 def _of_process(process: ServerProcess) -> Iterator[Metric]:
     """The figures of nats-server itself; counts begin at 0 when it is started."""
-    gauges = {
-        "connections": ("Connections to nats-server now", process.connections),
-        "memory_bytes": ("Memory that nats-server has", process.mem),
-        "subscriptions": ("Subscriptions of all connections", process.subscriptions),
-        "jetstream_bytes": (
-            "Bytes of JetStream on disk",
-            process.jetstream.stats.storage,
-        ),
-    }
-    counters = {
-        "connections_opened": ("Connections since its start", process.total_connections),
-        "slow_consumers": (
-            "Connections closed for reading too slowly",
-            process.slow_consumers,
-        ),
-        "received_messages": ("Messages from clients and other servers", process.received.msgs),
-        "received_bytes": ("Bytes of those", process.received.bytes),
-        "sent_messages": ("Messages to clients and other servers", process.sent.msgs),
-        "sent_bytes": ("Bytes of those", process.sent.bytes),
-    }
-    for name, (text, number) in gauges.items():
-        yield _gauge(f"mailroom_nats_{name}", text, (), [(number,)])
-    for name, (text, number) in counters.items():
-        yield _counter(f"mailroom_nats_{name}", text, (), [(number,)])
+    yield from (
+        _gauge(f"mailroom_nats_{name}", text, (), [(number,)])
+        for name, text, number in (
+            ("connections", "Connections to nats-server now", process.connections),
+            ("memory_bytes", "Memory that nats-server has", process.mem),
+            ("subscriptions", "Subscriptions of all connections", process.subscriptions),
+            ("jetstream_bytes", "Bytes of JetStream on disk", process.jetstream.stats.storage),
+        )
+    )
+    sent, received = process.sent, process.received
+    yield from (
+        _counter(f"mailroom_nats_{name}", text, (), [(number,)])
+        for name, text, number in (
+            ("connections_opened", "Connections since its start", process.total_connections),
+            ("slow_consumers", "Connections closed for reading too slowly", process.slow_consumers),
+            ("received_messages", "Messages from clients and other servers", received.msgs),
+            ("received_bytes", "Bytes of those", received.bytes),
+            ("sent_messages", "Messages to clients and other servers", sent.msgs),
+            ("sent_bytes", "Bytes of those", sent.bytes),
+        )
+    )

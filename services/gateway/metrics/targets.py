@@ -86,6 +86,9 @@ def read_figures(store: Store, now: datetime | None = None) -> Figures:
     def course(compute: Callable[[list[_Task]], float | None]) -> list[Point]:
         return [Point(day, compute(by_day.get(day, []))) for day in days]
 
+    scores: dict[str, list[float]] = {}
+    for day, score in counted.scores:
+        scores.setdefault(day, []).append(score)
     velocity, hits, drift = metrics.velocity, metrics.context_hits, metrics.drift
     figures = [
         make_figure(
@@ -105,7 +108,7 @@ def read_figures(store: Store, now: datetime | None = None) -> Figures:
             f"{hits.hits:,} of {count(hits.items, 'question')} ({hits.rate:.0%}) found one above {RELEVANT:g}"
             if hits
             else "No answer or task says how near its memories were.",
-            _course_of_scores(counted.scores, days),
+            [Point(day, sum(each) / len(each) if (each := scores.get(day)) else None) for day in days],
         ),
         make_figure(
             "drift",
@@ -307,13 +310,6 @@ def _safety_figure(metrics: Metrics, trend: list[Point]) -> Figure:
         else "in real work it has not stopped a command yet"
     ]
     return make_figure("safety", rate, None if rate is None else rate == 1.0, "; ".join(parts), trend)
-
-
-def _course_of_scores(scores: Sequence[tuple[str, float]], days: Sequence[str]) -> list[Point]:
-    by_day: dict[str, list[float]] = {}
-    for day, score in scores:
-        by_day.setdefault(day, []).append(score)
-    return [Point(day, sum(found) / len(found) if (found := by_day.get(day)) else None) for day in days]
 
 
 def _course_of_policy(tracker: PolicyTracker, days: Sequence[str]) -> list[Point]:

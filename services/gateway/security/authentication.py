@@ -1,4 +1,4 @@
-"""Who sends a request, by its token or cookie; and the record of who came in and who was kept out."""
+"""Who sends a request, to which name, by its token or cookie; and who came in and who was kept out."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,6 @@ from shared.access.credentials import (
     SESSION_LIFETIME,
     TOKEN_PREFIX,
     Links,
-    Session,
     Sessions,
     Tokens,
     is_command_token,
@@ -184,7 +183,14 @@ class Authenticator:
         if credential.via == "token":
             return self.identify_token(credential.secret)
         session = self.sessions.find(credential.secret)
-        return self._person_of(session) if session else None
+        if session is None:
+            return None
+        if session.token:
+            token = self.tokens.find_named(session.token)
+            valid = token is not None and token.created_at <= session.created_at
+            return Person(token.name, token.scope) if token and valid else None
+        user = self.people.find(session.person)
+        return Person(session.person, user.scope) if user else None
 
     def identify_token(self, secret: str) -> Person | None:
         """The person of a token; None if it is not valid."""
@@ -194,14 +200,6 @@ class Authenticator:
             return COMMANDS
         token = self.tokens.find(secret)
         return Person(token.name, token.scope) if token else None
-
-    def _person_of(self, session: Session) -> Person | None:
-        if session.token:
-            token = self.tokens.find_named(session.token)
-            valid = token is not None and token.created_at <= session.created_at
-            return Person(token.name, token.scope) if token and valid else None
-        user = self.people.find(session.person)
-        return Person(session.person, user.scope) if user else None
 
 
 REFUSALS = {

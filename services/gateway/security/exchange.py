@@ -83,7 +83,7 @@ class Exchange:
                 try:
                     self._streams.open(self._owner)
                 except Refused as refused:
-                    await send_refusal(self._send, refused.refusal)
+                    await send_refusal(self._receive, self._send, refused)
                     self._started = self._complete = True
                     self._ended.set()
                     raise Ended from None

@@ -130,7 +130,7 @@ class Guard:
                 await self._app(scope, exchange.receive, exchange.send)
             except Refused as refused:
                 if not exchange.started:
-                    await send_refusal(exchange.send, refused.refusal)
+                    await send_refusal(receive, exchange.send, refused)
             except Ended:
                 pass
             except ClientGone:

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import h11
 import msgspec
-from starlette.types import Message, Receive, Send
+from starlette.types import Receive, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from services.gateway.problems import Problem, title_of
+from services.gateway.problems import to_response
 from shared import subjects
 
 HEAD_TIMEOUT = 10.0  # Seconds until the head of a request must be complete: uvicorn itself waits for ever
@@ -68,38 +68,19 @@ class PatientProtocol(H11Protocol):
         self.transport.close()
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a request is refused, and what helps; ``headers`` are added to the answer."""
-
-    status: int
-    cause: str
-    cure: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-
-
 class Refused(Exception):
-    """Ends the handling of a request with a refusal."""
+    """Ends a request: why it is refused, and what helps; ``headers`` are added to the answer."""
 
     def __init__(self, status: int, cause: str, cure: str = "", **headers: str) -> None:
         super().__init__(cause)
-        named = tuple((name.replace("_", "-"), text) for name, text in headers.items())
-        self.refusal = Refusal(status, cause, cure, named)
+        self.status, self.cause, self.cure = status, cause, cure
+        self.headers = {name.replace("_", "-"): text for name, text in headers.items()}
 
 
-async def send_refusal(send: Send, refusal: Refusal) -> None:
-    """Answer a request with ``refusal``."""
-    problem = Problem(
-        title=title_of(refusal.status), status=refusal.status, detail=refusal.cause, cure=refusal.cure
-    )
-    body = msgspec.json.encode(problem)
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(body)).encode()),
-        *((name.encode(), text.encode("latin-1")) for name, text in refusal.headers),
-    ]
-    start: Message = {"type": "http.response.start", "status": refusal.status, "headers": headers}
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
+async def send_refusal(receive: Receive, send: Send, refused: Refused) -> None:
+    """Answer a request that was refused."""
+    answer = to_response(refused.status, refused.cause, refused.cure, headers=refused.headers)
+    await answer({"type": "http"}, receive, send)
 
 
 BODY_LIMIT = 1 << 20  # Bytes of a request's body

@@ -1,17 +1,32 @@
-"""A briefing's page: sections of items that stay together, and its Markdown within a limit of characters."""
+"""A briefing's page: sections of items that stay together (contradictions, patterns with what supports them),
+and its Markdown within a limit of characters.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import accumulate
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from shared.contracts import Node
+from services.memory.briefing.scope import (
+    MIN_IMPORTANCE,
+    MIN_WEIGHT,
+    AgentScope,
+    Link,
+    find_links,
+    is_current,
+    is_private,
+    rank,
+)
+from shared.contracts import Node, Relation
 from shared.text.display import flatten
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.view import View
 
 SECTION = 100  # The most items of a section, unless a query says otherwise: its room ends before that
 
@@ -205,9 +220,13 @@ def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
 
 
 def _finish(page: Page, filling: "_Filling") -> RenderedText:
-    kept = filling.kept
-    sections = tuple(_cut(page.sections[index], kept[index]) for index in sorted(kept))
-    return RenderedText(text=_write(page, sections, filling.lines), sections=sections)
+    sections = []
+    for index, units in sorted(filling.kept.items()):
+        section = page.sections[index]
+        cut = msgspec.structs.replace(section, units=tuple(units))
+        omitted = section.omitted + len(section.items) - len(cut.items)
+        sections.append(msgspec.structs.replace(cut, omitted=omitted))
+    return RenderedText(text=_write(page, sections, filling.lines), sections=tuple(sections))
 
 
 def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
@@ -263,15 +282,6 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Line, room: int, places: int
     return _Filling(kept, lines, missed)
 
 
-def _cut(section: Section, units: Sequence[Unit]) -> Section:
-    omitted = section.omitted + _count_items(section.units) - _count_items(units)
-    return msgspec.structs.replace(section, units=tuple(units), omitted=omitted)
-
-
-def _count_items(units: Iterable[Unit]) -> int:
-    return sum([len(unit.items) for unit in units])
-
-
 def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:
     made = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="seconds")
     nodes = "node" if page.consulted == 1 else "nodes"
@@ -295,3 +305,136 @@ def _tail(section: Section, omitted: int) -> str:
     """How many items are left out, and how to get them; empty for none."""
     number = f"at least {omitted:,}" if section.open else f"{omitted:,}"
     return f"\n_And {number} more: ask memory about {section.ask}._\n" if omitted else ""
+
+
+MAX_SIDES = 200  # The most nodes with contradictions that are considered
+
+FIRST_NOTE = "disputed"
+
+NEXT_NOTE = "contradicts the one above"
+
+LATER_NOTE = "contradicts one of those above"
+
+OBSERVATIONS = 2  # The most observations under one pattern
+
+PATTERNS_FIRST = 7  # How many of the first patterns have observations below them
+
+EVIDENCE = 10  # The most observations below all of them
+
+SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
+"""The relations between an observation and the pattern that it supports, in either direction."""
+
+SUPPORT_NOTE = "supports the pattern above"
+
+
+def find_disputes(
+    view: "View", links: Sequence[Link], tiers: Mapping[str, int], scope: AgentScope
+) -> list[Unit]:
+    """Units of nodes that contradict each other, the gravest first, a node and its opposite at the head.
+
+    Both sides hold, of at least MIN_IMPORTANCE, and neither is private to another agent. A unit's score is 1
+    more than that of its first pair, so that contradictions come before other open questions; it gets room
+    with the first of its nodes that has a place: ``tiers`` has those of all that have one.
+    """
+    moment = scope.moment
+    ids = sorted({end for link in links for end in (link.node, link.other)})[-MAX_SIDES:]
+    superseded = view.find_superseded(ids)
+    sides = {
+        node.id: node
+        for node in view.nodes(ids)
+        if node.id not in superseded and _is_open(node, moment) and not is_private(node, scope.agent)
+    }
+    pairs = _weigh(links, sides, moment)
+    units = []
+    while pairs:
+        unit = _assemble(pairs, sides)
+        tier = min((tiers[item.node.id] for item in unit.items if item.node.id in tiers), default=SHARED)
+        items = tuple(msgspec.structs.replace(item, tier=min(tier, SHARED)) for item in unit.items)
+        units.append(Unit(items=items, least=unit.least))
+    return units
+
+
+def _is_open(node: Node, moment: float) -> bool:
+    """Whether a node can be a side of a contradiction that is shown."""
+    return node.importance >= MIN_IMPORTANCE and is_current(node, moment)
+
+
+def _weigh(links: Sequence[Link], sides: Mapping[str, Node], moment: float) -> dict[tuple[str, str], float]:
+    """The pairs of nodes and their scores, best first: the better side's rank by the weight of the edge."""
+    pairs: dict[tuple[str, str], float] = {}
+    for link in links:
+        if link.node in sides and link.other in sides:
+            pair = (min(link.node, link.other), max(link.node, link.other))
+            score = max(rank(sides[end], link.weight, moment) for end in pair)
+            pairs[pair] = max(score, pairs.get(pair, 0.0))
+    return dict(sorted(pairs.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) -> Unit:
+    """Remove the best pair and all pairs connected with it; each node comes after one it contradicts."""
+    (first, second), score = next(iter(pairs.items()))
+    ids = [first, second]
+    opposites = set(pairs)
+    while pair := next((pair for pair in pairs if (pair[0] in ids) != (pair[1] in ids)), None):
+        ids.append(pair[1] if pair[0] in ids else pair[0])
+    for pair in [pair for pair in pairs if pair[0] in ids]:
+        del pairs[pair]
+    items = []
+    for place, node_id in enumerate(ids):
+        above = ids[place - 1] if place else ""
+        note = NEXT_NOTE if (min(above, node_id), max(above, node_id)) in opposites else LATER_NOTE
+        items.append(Item(node=sides[node_id], score=1 + score, note=note if place else FIRST_NOTE))
+    return Unit(items=tuple(items), least=2)
+
+
+def add_evidence(view: "View", section: Section, scope: AgentScope, elsewhere: Container[str]) -> Section:
+    """The section of patterns with the best supporting observations below each, as many as fit.
+
+    Each of the first patterns gets its best one before any gets a second.
+    """
+    patterns = section.units[:PATTERNS_FIRST]
+    support = _find_support(view, [unit.items[0].node.id for unit in patterns], scope, elsewhere)
+    room = EVIDENCE
+    given: dict[str, list[Item]] = {node_id: [] for node_id in support}
+    for turn in range(OBSERVATIONS):
+        for node_id, items in support.items():
+            if room and len(items) > turn:
+                given[node_id].append(items[turn])
+                room -= 1
+    units = [
+        Unit(items=(*unit.items, *given.get(unit.items[0].node.id, ()))) if unit in patterns else unit
+        for unit in section.units
+    ]
+    return msgspec.structs.replace(section, units=tuple(units))
+
+
+def _find_support(
+    view: "View", patterns: list[str], scope: AgentScope, elsewhere: Container[str]
+) -> dict[str, list[Item]]:
+    """The observations of each pattern, best first; each is shown below one pattern only."""
+    links = find_links(
+        view,
+        patterns,
+        scope.moment,
+        relations=SUPPORTING,
+        floor=MIN_WEIGHT,
+        kinds=("observation",),
+    )
+    ids = {link.other for link in links}
+    superseded = view.find_superseded([*ids])
+    found = (node for node in view.nodes(ids) if not is_private(node, scope.agent))
+    nodes = {node.id: node for node in found if _is_open(node, scope.moment)}
+    best: dict[tuple[str, str], Item] = {}
+    for link in links:
+        if link.other in nodes and link.other not in superseded and link.other not in elsewhere:
+            score = rank(nodes[link.other], link.weight, scope.moment)
+            old = best.get((link.node, link.other))
+            if old is None or score > old.score:
+                best[link.node, link.other] = Item(node=nodes[link.other], score=score, note=SUPPORT_NOTE)
+    taken: set[str] = set()
+    support: dict[str, list[Item]] = {}
+    for pattern in patterns:
+        mine = [item for (owner, other), item in best.items() if owner == pattern and other not in taken]
+        support[pattern] = sorted(mine, key=lambda item: (-item.score, item.node.id))[:OBSERVATIONS]
+        taken.update(item.node.id for item in support[pattern])
+    return support

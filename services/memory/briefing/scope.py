@@ -5,8 +5,9 @@ A node is worth importance x weight x recency.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from services.memory.graph.network import RELATIONS
 from services.memory.local_model import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
 from shared.contracts.queries import Direction
-from shared.memory.ownership import find_owner
+from shared.memory.ownership import GLOBAL, find_owner
 
 if TYPE_CHECKING:
     from services.memory.retrieval.node_index import NodeColumns
@@ -365,3 +366,68 @@ def _first(nodes: Iterable[Node], moment: float) -> Node | None:
 @lru_cache(10_000)
 def _normalise(name: str) -> str:
     return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")
+
+
+POOL = 128
+"""How many nodes of a kind are considered first; more if too many of them are bound to other agents."""
+
+WIDEST = 4_096  # The most that are considered
+
+LATEST = 128  # How many of the agent's own latest nodes are considered
+
+
+def select_shared(
+    view: "View", kinds: Sequence[str], enough: int, moment: float
+) -> dict[str, tuple[dict[str, float], bool]]:
+    """``enough`` nodes of each kind that may concern all agents, weighed, and whether there are more."""
+    found: dict[str, tuple[dict[str, float], bool]] = {}
+    limit = POOL
+    while kinds:
+        pools = {kind: _best(view, kind, limit, moment) for kind in kinds}
+        bound = find_bound(view, [key for pool in pools.values() for key in pool], moment)
+        bound -= set(view.select(tags=(GLOBAL,))) if bound else set()
+        for kind, ids in pools.items():
+            weights = dict.fromkeys((key for key in ids if key not in bound), BASE_WEIGHT)
+            found[kind] = weights, len(ids) == limit
+        kinds = tuple(kind for kind in kinds if len(found[kind][0]) < enough and found[kind][1])
+        limit *= 4
+        if limit > WIDEST:
+            break
+    return found
+
+
+def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
+    """The nodes of a kind with the highest importance x recency."""
+
+    def order(importance: NDArray[np.floating], changed: NDArray[np.floating]) -> NDArray[np.floating]:
+        rate = DAILY_RATES.get(kind, OTHER_RATE)
+        return np.asarray(importance * np.exp(-rate * np.maximum(0.0, moment - changed) / DAY))
+
+    return view.select(kinds=(kind,), min_importance=MIN_IMPORTANCE, limit=limit, order=order)
+
+
+def select_kinds(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
+    """Those of the live nodes that are of these kinds."""
+    ids = list(ids)
+    return [*compress(ids, view.describe(ids).of_kinds(*kinds).tolist())]
+
+
+def select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list[str]:
+    """The latest nodes of these kinds that it wrote or that are tagged with its name."""
+    by = view.select(agent=scope.agent, kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
+    tagged = view.select(tags=(scope.agent,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
+    return list(dict.fromkeys((*by, *tagged)))
+
+
+FAR = 0.4  # The cosine of unrelated texts: half of the pairs of such are above .48, a tenth under .39
+
+
+def nearness(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How near in meaning, 0 to 1, texts of these cosines are."""
+    near: NDArray[np.float64] = np.clip((cosines - FAR) / (1 - FAR), 0.0, 1.0)
+    return near
+
+
+def contain(known: Collection[str], ids: Sequence[str]) -> NDArray[np.bool_]:
+    """Which of the ids are known."""
+    return np.fromiter(map(known.__contains__, ids), np.bool_, len(ids))

@@ -1,5 +1,6 @@
 """The candidates for a briefing and the sections: a node has its place in the first whose rule admits it."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,34 +13,51 @@ from services.memory.briefing.page import NEAR, OWN, REST, SECTION
 from services.memory.briefing.page import SHARED as FOR_ALL
 from services.memory.briefing.scope import (
     BASE_WEIGHT,
-    DAILY_RATES,
-    DAY,
+    FAR,
+    LATEST,
     LOW,
     MIN_IMPORTANCE,
     MIN_WEIGHT,
     NO_TIE,
-    OTHER_RATE,
     OTHERS_WEIGHT,
     OWN_WEIGHT,
     RECENT,
     REVIEW_TAGS,
+    WIDEST,
     AgentScope,
+    Link,
+    contain,
     find_bound,
+    find_links,
+    is_flagged,
+    is_uncertain,
+    nearness,
     rank_all,
+    select_kinds,
+    select_own,
+    select_shared,
 )
 from services.memory.retrieval.node_index import Mask, NodeColumns
 from services.memory.retrieval.node_table import CONFIDENT, DONE, DONE_WORDS, GENERIC
+from services.memory.retrieval.ranking import find_questioned
+from shared.contracts import Node, Relation
 from shared.memory.ownership import GLOBAL
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 IDENTITY = "Identity"
+
 ACTIVE = "Active Context"
+
 RELATIONSHIPS = "Key Relationships"
+
 PATTERNS = "Patterns & Lessons"
+
 GOALS = "Goals"
+
 UNRESOLVED = "Unresolved"
+
 RECENT_EVENTS = "Recent Events"
 
 ORDER: Mapping[str, str] = {
@@ -54,9 +72,13 @@ ORDER: Mapping[str, str] = {
 """The sections in their order, and what to ask memory about for more of one."""
 
 EVENTS = ("event", "episodic")
+
 CONTEXT = ("decision", "fact", "event", "preference", "task")
+
 SHARED = ("preference", "pattern", "goal", "decision")  # Kinds that may concern all agents
+
 LASTING = ("decision", "preference")  # Kinds that hold until something replaces them
+
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
     " project repository system service server database device tool api".split()
@@ -66,13 +88,12 @@ RELATED = tuple(
 FLOOR = 0.25
 """The least relevance of Active Context: one edge from the agent's work, or as near in meaning as .7."""
 
-FAR = 0.4  # The cosine of unrelated texts: half of the pairs of such are above .48, a tenth under .39
-
 SLACK = 0.01  # How far below FLOOR a relevance still counts if it is computed in bulk, which is less exact
 
 AGENT_SCORE = 2.0  # Of the agent's own node: it comes first
 
 REVIEW_NOTE = "to be reviewed"
+
 DOUBT_NOTE = "low confidence"
 
 
@@ -98,9 +119,7 @@ class Facts(NamedTuple):
     uncertain: Collection[str]
 
 
-def assign_sections(
-    ids: Sequence[str], nodes: NodeColumns, scope: AgentScope, facts: Facts
-) -> dict[str, Placement]:
+def assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:
     """The sections that nodes belong to and their rank there, of those that belong to this briefing.
 
     The first of these that fits: Unresolved, what is near and marked for review or of low confidence;
@@ -112,6 +131,16 @@ def assign_sections(
     those below MIN_IMPORTANCE have no section, but the agent's own node always has. What may have been
     superseded counts as if it were, but for the agent's own notes: that is asked elsewhere, if there is room.
     """
+    nodes = view.describe(ids)
+    may_be_shared = nodes.of_kinds(*SHARED).tolist()
+    suspects = view.nodes(scope.suspects)
+    flagged = (node for node in suspects if is_flagged(node, but="generic" if node.kind in LASTING else ""))
+    facts = Facts(
+        bound=find_bound(view, compress(ids, may_be_shared), scope.moment),
+        questioned=find_questioned(view.graph, ids, scope.moment),
+        flagged={node.id for node in flagged},
+        uncertain={node.id for node in suspects if is_uncertain(node)},
+    )
     found = _Candidates(ids, nodes, scope, facts)
     sections, weights, notes = found.choose_sections()
     placed = np.flatnonzero(found.is_shown() & (weights > 0))
@@ -133,7 +162,9 @@ def assign_sections(
 
 
 _TITLES = tuple(ORDER)
+
 _IDENTITY, _ACTIVE, _RELATIONSHIPS, _PATTERNS, _GOALS, _UNRESOLVED, _RECENT_EVENTS = range(len(_TITLES))
+
 _NOTES = ("", REVIEW_NOTE, DOUBT_NOTE)
 
 
@@ -253,31 +284,12 @@ class _Candidates:
         return np.where(in_context, weights, shared)
 
 
-def nearness(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How near in meaning, 0 to 1, texts of these cosines are."""
-    near: NDArray[np.float64] = np.clip((cosines - FAR) / (1 - FAR), 0.0, 1.0)
-    return near
-
-
-def contain(known: Collection[str], ids: Sequence[str]) -> Mask:
-    """Which of the ids are known."""
-    return np.fromiter(map(known.__contains__, ids), np.bool_, len(ids))
-
-
-ENOUGH = SECTION  # How many nodes of a kind that concern all agents are enough
-
-POOL = 128
-"""How many nodes of a kind are considered first; more if too many of them are bound to other agents."""
-
-WIDEST = 4_096  # The most that are considered
-
-LATEST = 128  # How many of the agent's own latest nodes are considered
-
 SIMILAR = 256  # How many of the nearest in meaning are considered for Active Context
 
 NEIGHBOURS = 1_024  # How many of the nearest in the graph are
 
 Weights = dict[str, float]
+
 Floats = NDArray[np.floating]
 
 KNOWLEDGE = (*LASTING, "fact")  # Kinds that say what holds
@@ -301,13 +313,16 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
             weights[title].update(
                 {key: max(weight, weights[title].get(key, 0.0)) for key, weight in more.items()}
             )
-    for kind, (more, is_open) in _shared(view, scope).items():
+    for kind, (more, is_open) in select_shared(view, SHARED, SECTION, scope.moment).items():
         title = _SECTION_OF[kind]
         weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
         openings.update([title] if is_open else [])
     every = list(dict.fromkeys(key for section in weights.values() for key in section))
     nodes, rows = view.describe(every), dict(zip(every, range(len(every)), strict=True))
-    worth, ranks = _worth(nodes, scope.moment), _rank(view, scope, every, nodes)
+    # importance x recency of those that are important enough
+    worth = rank_all(nodes, np.ones(len(every)), scope.moment)
+    worth[nodes.column("importance") < MIN_IMPORTANCE] = -1.0
+    ranks = _rank(view, scope, every, nodes)
 
     def order(section: Weights) -> list[str]:
         places = np.fromiter(map(rows.__getitem__, section), np.intp, len(section))
@@ -321,7 +336,7 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
 def _rank(view: "View", scope: AgentScope, ids: list[str], nodes: NodeColumns) -> NDArray[np.intp]:
     """In which order candidates are read: own and global knowledge, decisions, facts, all else."""
     told = set(view.select(tags=(GLOBAL,), min_importance=MIN_IMPORTANCE, limit=LATEST))
-    mine = contain({*scope.ties, *_select_own(view, scope, KNOWLEDGE)}, ids)
+    mine = contain({*scope.ties, *select_own(view, scope, KNOWLEDGE)}, ids)
     first = contain(told, ids) | (mine & nodes.of_kinds(*KNOWLEDGE))
     ranks: NDArray[np.intp] = np.select(
         [first, nodes.of_kinds(*LASTING), nodes.of_kinds("fact")], [0, 1, 2], 3
@@ -329,24 +344,7 @@ def _rank(view: "View", scope: AgentScope, ids: list[str], nodes: NodeColumns) -
     return ranks
 
 
-def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list[str]:
-    """The latest nodes of these kinds that it wrote or that are tagged with its name."""
-    by = view.select(agent=scope.agent, kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
-    tagged = view.select(tags=(scope.agent,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
-    return list(dict.fromkeys((*by, *tagged)))
-
-
 Source = Iterable[tuple[str, Weights]]
-
-
-def _worth(nodes: NodeColumns, moment: float) -> Floats:
-    """importance x recency of those that are important enough, -1 of the others."""
-    importance = nodes.column("importance")
-    return np.where(importance >= MIN_IMPORTANCE, rank_all(nodes, np.ones(len(importance)), moment), -1.0)
-
-
-def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: float) -> Floats:
-    return np.asarray(importance * np.exp(-rates * np.maximum(0.0, moment - changed) / DAY))
 
 
 def _tied(view: "View", scope: AgentScope) -> Source:
@@ -365,22 +363,22 @@ def _tied(view: "View", scope: AgentScope) -> Source:
 
 def _own(view: "View", scope: AgentScope) -> Source:
     for kind in (*SHARED, "fact"):
-        ids = _select_own(view, scope, (kind,))
+        ids = select_own(view, scope, (kind,))
         yield _SECTION_OF.get(kind, ACTIVE), dict.fromkeys(ids, OWN_WEIGHT)
     kinds = (*CONTEXT, "observation")
     told = view.select(tags=(GLOBAL,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
     yield ACTIVE, dict.fromkeys(told, BASE_WEIGHT)
     tagged = view.select(tags=(scope.agent,), min_importance=MIN_IMPORTANCE, limit=LATEST)
-    yield RECENT_EVENTS, dict.fromkeys(_of_kinds(view, tagged, EVENTS), OWN_WEIGHT)
+    yield RECENT_EVENTS, dict.fromkeys(select_kinds(view, tagged, EVENTS), OWN_WEIGHT)
 
 
 def _of_low_importance(view: "View", scope: AgentScope) -> Source:
     """Facts of low importance of its own, tied to it, or near."""
-    own = _select_own(view, scope, ("fact",))
+    own = select_own(view, scope, ("fact",))
     weights = {
-        **dict.fromkeys(_of_kinds(view, scope.near, ("fact",)), BASE_WEIGHT),
+        **dict.fromkeys(select_kinds(view, scope.near, ("fact",)), BASE_WEIGHT),
         **dict.fromkeys(own, OWN_WEIGHT),
-        **{key: scope.ties[key].weight for key in _of_kinds(view, scope.ties, ("fact",))},
+        **{key: scope.ties[key].weight for key in select_kinds(view, scope.ties, ("fact",))},
     }
     low = compress(weights, (view.describe(weights).column("importance") < LOW).tolist())
     yield UNRESOLVED, {key: weights[key] for key in low}
@@ -407,7 +405,7 @@ def _recent(view: "View", scope: AgentScope) -> Source:
 
 def _related_to_work(view: "View", scope: AgentScope) -> Source:
     """What is near to the agent's work in meaning or in the graph, by 0.5 x near + 0.5 x graph."""
-    nearest = sorted(_of_kinds(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[
+    nearest = sorted(select_kinds(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[
         :NEIGHBOURS
     ]
     mean = scope.direction
@@ -419,35 +417,76 @@ def _related_to_work(view: "View", scope: AgentScope) -> Source:
     yield ACTIVE, {key: weight for key, weight in near if weight >= FLOOR - SLACK}
 
 
-def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
-    """Enough nodes of each kind that may concern all agents, and whether there are more."""
-    found: dict[str, tuple[Weights, bool]] = {}
-    kinds: tuple[str, ...] = SHARED
-    limit = POOL
-    while kinds:
-        pools = {kind: _best(view, kind, limit, scope.moment) for kind in kinds}
-        bound = find_bound(view, [key for pool in pools.values() for key in pool], scope.moment)
-        bound -= set(view.select(tags=(GLOBAL,))) if bound else set()
-        for kind, ids in pools.items():
-            weights = dict.fromkeys((key for key in ids if key not in bound), BASE_WEIGHT)
-            found[kind] = weights, len(ids) == limit
-        kinds = tuple(kind for kind in kinds if len(found[kind][0]) < ENOUGH and found[kind][1])
-        limit *= 4
-        if limit > WIDEST:
+BATCH = 32  # How many candidates of a section are considered at a time
+
+ROUNDS = 16  # How often more of them are
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes that have a place by id, their places, and the contradictions among what was considered.
+
+    ``left`` counts the candidates of each section that were not considered, each ranking below those that
+    were; in the ``open`` sections there are more. ``consulted`` is the number of all.
+    """
+
+    nodes: dict[str, Node]
+    places: dict[str, Placement]
+    contradictions: list[Link]
+    left: dict[str, int]
+    open: Collection[str]
+    consulted: int
+
+
+def select_nodes(view: "View", scope: AgentScope) -> Selection:
+    """Consider candidates in the order of their rank until every section has enough, those with a
+    contradiction in any case, and read what has a place.
+    """
+    listed = find_candidates(view, scope)
+    everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
+    # The contradictions of candidates and of what is in the agent's neighbourhood and scope
+    starts = dict.fromkeys((*everything, *scope.ties, *scope.near, *scope.anchors))
+    relations = (Relation.CONTRADICTS,)
+    links = find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
+    contested = {link.node for link in links}
+    own = [scope.node.id] if scope.node else []
+    wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
+    spots = assign_sections(view, scope, [*dict.fromkeys((*everything, *wanted))])
+    considered: set[str] = set()
+    places: dict[str, Placement] = {}
+    read = dict.fromkeys(listed.ids, 0)
+    placed = Counter[str]()
+    for _ in range(ROUNDS):
+        for title, ids in listed.ids.items():
+            if placed[title] < SECTION and read[title] < len(ids):  # not yet enough undisputed nodes
+                wanted += ids[read[title] : read[title] + BATCH]
+                read[title] += BATCH
+        if not wanted:
             break
-    return found
+        new = [key for key in dict.fromkeys(wanted) if key not in considered]
+        considered.update(new)
+        assigned = {key: spots[key] for key in new if key in spots}
+        placed.update(spot.section for key, spot in assigned.items() if key not in contested)
+        places.update(assigned)
+        wanted = []
+    nodes = {node.id: node for node in view.nodes(places)}
+    places = _leave_out_repeated(nodes, places)
+    # Contradictions also concern the agent if the node itself is near it and not shown
+    shown = {*places, *scope.near, *scope.ties, *scope.anchors}
+    return Selection(
+        nodes=nodes,
+        places=places,
+        contradictions=[link for link in links if link.node in shown],
+        left={title: sum(key not in considered for key in ids) for title, ids in listed.ids.items()},
+        open=listed.open,
+        consulted=len(considered | everything.keys()),
+    )
 
 
-def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
-    """The nodes of a kind with the highest importance x recency."""
-
-    def order(importance: Floats, changed: Floats) -> Floats:
-        return _fade(importance, changed, DAILY_RATES.get(kind, OTHER_RATE), moment)
-
-    return view.select(kinds=(kind,), min_importance=MIN_IMPORTANCE, limit=limit, order=order)
-
-
-def _of_kinds(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
-    """Those of the live nodes that are of these kinds."""
-    ids = list(ids)
-    return [*compress(ids, view.describe(ids).of_kinds(*kinds).tolist())]
+def _leave_out_repeated(nodes: dict[str, Node], places: dict[str, Placement]) -> dict[str, Placement]:
+    """The places without the earlier ones of events that read the same: one agent's, of one title."""
+    latest: dict[tuple[str, str], str] = {}
+    for key in sorted(places, key=lambda key: nodes[key].created_at):
+        if nodes[key].kind in EVENTS:
+            latest[nodes[key].source.agent, nodes[key].title] = key
+    kept = set(latest.values())
+    return {key: place for key, place in places.items() if nodes[key].kind not in EVENTS or key in kept}

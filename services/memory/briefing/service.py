@@ -1,29 +1,202 @@
-"""The briefing service: briefings from a cache while memory is unchanged, and the accesses counted."""
+"""Briefings: composed of what has a place in them, cached while memory is unchanged; accesses counted."""
 
 import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from services.memory.briefing.composing import compose, draft, render
-from services.memory.briefing.page import Page
-from services.memory.briefing.scope import is_known, name_agents
+from services.memory.briefing.page import (
+    REST,
+    SECTION,
+    Item,
+    Limits,
+    Page,
+    Section,
+    Unit,
+    add_evidence,
+    escape,
+    find_disputes,
+    precedence,
+    render_compact,
+    render_markdown,
+)
+from services.memory.briefing.page import SHARED as FOR_ALL
+from services.memory.briefing.scope import (
+    find_scope,
+    is_known,
+    name_agents,
+)
+from services.memory.briefing.sections import (
+    ACTIVE,
+    EVENTS,
+    LASTING,
+    ORDER,
+    PATTERNS,
+    UNRESOLVED,
+    Selection,
+    select_nodes,
+)
 from services.memory.engine import MemoryEngine
 from services.memory.graph import decay
-from services.memory.writes.change import Change
-from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite
+from services.memory.writes.change import Change, key_of
+from shared.contracts import Briefing, BriefingSection, BriefQuery, Edge, MemoryWrite, Node
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.subjects import MEMORY_DAEMON
 from shared.tasks.profiles import read_names
+from shared.text.display import flatten
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
+
+BODY = 1_000  # The most characters of a node's body within a briefing; the whole of it is to be had by its id
+
+METADATA = 1_000  # The most characters of its metadata, as JSON; longer ones are left out
+
+EMPTY = (
+    "Memory holds nothing to tell yet. It fills with what agents remember, with files put into the ingest"
+    " folder, and with `mailroom memory add`."
+)
+
+NODELESS = "Memory has no node for this agent: here is what it wrote itself and what concerns everybody."
+
+MANY = 200  # Beyond so many nodes a briefing has their bodies shortened to BRIEF_BODY, and no metadata
+
+BRIEF_BODY = 200
+
+CROWD = 15
+"""How many of a kind get room by their tier; further ones are the REST, but for decisions and preferences."""
+
+PASSING = 5  # The most tasks, and the most events that are not recent, in Active Context
+
+
+def compose(view: "View", agent: str, moment: float, query: BriefQuery | None = None) -> Briefing:
+    """The briefing of ``agent`` from ``view`` at ``moment`` (seconds since the epoch), its text included.
+
+    Depends on these and the limits of ``query`` alone: at another time, from another view of the same
+    version, the text is the same to the letter.
+    """
+    query = query or BriefQuery(agent=agent)
+    return render(draft(view, agent, moment, contradictions=query.include_contradictions), query)
+
+
+def draft(view: "View", agent: str, moment: float, *, contradictions: bool = True) -> Page:
+    """Choose what the briefing of ``agent`` may show; the view is not to change meanwhile."""
+    scope = find_scope(view, agent, moment)
+    choice = select_nodes(view, scope)
+    tiers = {key: spot.tier for key, spot in choice.places.items()}
+    disputes = find_disputes(view, choice.contradictions, tiers, scope) if contradictions else []
+    disputed = frozenset(item.node.id for unit in disputes for item in unit.items)
+    sections = _make_sections(agent, choice, disputes, disputed)
+    evidence = add_evidence(view, sections[PATTERNS], scope, {*choice.places, *disputed})
+    sections[PATTERNS] = evidence
+    filled = tuple(section for section in sections.values() if section.units)
+    return Page(
+        agent=agent,
+        version=view.version,
+        moment=moment,
+        consulted=choice.consulted,
+        preface=EMPTY if not filled else "" if scope.node else NODELESS,
+        sections=filled,
+    )
+
+
+def render(page: Page, query: BriefQuery) -> Briefing:
+    """The page as a briefing within the limits of ``query``, in Markdown or as titles alone.
+
+    Its sections hold what the text shows.
+    """
+    limits = Limits(characters=query.max_chars, section=query.per_section or SECTION)
+    result = render_compact(page, limits) if query.compact else render_markdown(page, limits)
+    many = sum(len(section.items) for section in result.sections) > MANY
+    stamp = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="microseconds")
+    return Briefing(
+        created_at=stamp,
+        agent=page.agent,
+        version=page.version,
+        sections=tuple(
+            BriefingSection(
+                title=section.title,
+                nodes=tuple(_shorten_node(item.node, many=many) for item in section.items),
+                omitted=section.omitted,
+            )
+            for section in result.sections
+        ),
+        nodes_consulted=page.consulted,
+        generated_at=stamp,
+        text=result.text,
+    )
+
+
+def _make_sections(
+    agent: str, choice: Selection, disputes: Sequence[Unit], disputed: Collection[str]
+) -> dict[str, Section]:
+    """All sections in order, each with all of its units, best first; equal ones by their ids."""
+    units: dict[str, list[Unit]] = {title: [] for title in ORDER}
+    for key, spot in choice.places.items():
+        if key not in disputed:
+            item = Item(node=choice.nodes[key], score=spot.score, note=spot.note, tier=spot.tier)
+            units[spot.section].append(Unit(items=(item,)))
+    units = {title: _demote_crowds(each) for title, each in units.items()}
+    units[ACTIVE] = _limit_passing(units[ACTIVE])
+    units[UNRESOLVED] = [*disputes, *units[UNRESOLVED]]
+    return {
+        title: Section(
+            title=title,
+            ask=escape(ask.format(agent)),
+            units=tuple(units[title]),
+            omitted=choice.left[title],
+            open=title in choice.open,
+        )
+        for title, ask in ORDER.items()
+    }
+
+
+def _in_order(units: Iterable[Unit]) -> list[Unit]:
+    return sorted(units, key=lambda unit: precedence(unit.items[0]))
+
+
+def _demote_crowds(units: Iterable[Unit]) -> list[Unit]:
+    """The units in order, those beyond CROWD of a kind among the REST: a thousand facts displace nothing."""
+    counts: Counter[str] = Counter()
+    placed, demoted = [], False
+    for unit in _in_order(units):
+        (item,) = unit.items
+        counts[item.node.kind] += 1
+        if item.tier != REST and item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
+            unit, demoted = Unit(items=(msgspec.structs.replace(item, tier=REST),)), True
+        placed.append(unit)
+    return _in_order(placed) if demoted else placed
+
+
+def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
+    """The units without tasks and events beyond PASSING of each."""
+    counts: Counter[str] = Counter()
+    kept = []
+    for unit in units:
+        (item,) = unit.items
+        kind = "event" if item.node.kind in EVENTS else item.node.kind
+        counts[kind] += item.tier > FOR_ALL
+        if item.tier <= FOR_ALL or kind not in ("event", "task") or counts[kind] <= PASSING:
+            kept.append(unit)
+    return kept
+
+
+def _shorten_node(node: Node, *, many: bool) -> Node:
+    short = not many and len(msgspec.json.encode(node.metadata)) <= METADATA
+    return msgspec.structs.replace(
+        node,
+        body=flatten(node.body, BRIEF_BODY if many else BODY),
+        metadata=node.metadata if short else {},
+        embedding=(),
+    )
+
 
 MAX_AGENTS = 256  # How many agents' briefings are cached; beyond that the oldest one is dropped
 
@@ -183,7 +356,7 @@ class BriefingService:
         engine.watch(self._cache.apply)
 
     async def answer(self, query: BriefQuery) -> bytes:
-        """The briefing as JSON; see ``composing.compose``.
+        """The briefing as JSON; see ``compose``.
 
         Raises ActionError for an agent that neither memory nor this machine knows.
         """
@@ -292,7 +465,7 @@ def _reinforce(view: "View", lists: Iterable[list[str]], moment: float) -> tuple
         edges = view.graph.between(view.graph.locate(ids), (), decay.HIDDEN, moment, MAX_EDGES) if ids else []
         for edge in edges:
             highest = max(importance.get(edge.from_id, 0.0), importance.get(edge.to_id, 0.0))
-            key = (edge.from_id, edge.to_id, edge.relation.value)
+            key = key_of(edge)
             if key not in reinforced and (stronger := decay.reinforce(edge, highest, moment)):
                 reinforced[key] = stronger
         if len(reinforced) >= MAX_EDGES:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from services.memory.graph.network import CODES, Network, relation_mask
+from services.memory.writes.change import key_of
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node, Relation
 from shared.contracts.queries import Direction
 
@@ -108,10 +109,10 @@ class Graph:
         found: list[Edge] = []
         with self._lock:
             for edges in self._in_order(query, after):
-                found += [edge for edge in edges if _key(edge) > after]
+                found += [edge for edge in edges if key_of(edge) > after]
                 if len(found) > query.limit:
                     break
-        following = " ".join(_key(found[query.limit - 1])) if len(found) > query.limit else ""
+        following = " ".join(key_of(found[query.limit - 1])) if len(found) > query.limit else ""
         return EdgePage(edges=tuple(found[: query.limit]), next=following, version=version)
 
     def __len__(self) -> int:
@@ -284,7 +285,3 @@ class Graph:
             self._ordered.sort()  # quick, for most of it is in order already
         for place in range(bisect_left(self._ordered, after[0]) if after else 0, len(self._ordered)):
             yield self.edges_of(self._ordered[place], "out", query.relations)
-
-
-def _key(edge: Edge) -> tuple[str, ...]:
-    return (edge.from_id, edge.to_id, edge.relation.value)

@@ -22,6 +22,7 @@ from services.memory.ingest.pieces import (
     default_importance,
     hash_text,
 )
+from services.memory.linking.text_comparison import jaccard
 from services.memory.writes.gate import EARLIEST, find_wrong_date
 from shared.contracts import NAME, Node, Source
 from shared.memory.ownership import AGENTS_FOLDER, CHANNEL, GLOBAL
@@ -405,26 +406,21 @@ def keep_ids(drafts: FileDrafts, there: Sequence[Node]) -> FileDrafts:
 
 
 def _match_edited(new: Iterable[NodeDraft], gone: Iterable[Node]) -> dict[str, str]:
+    def compare(*nodes: Node) -> float:
+        return jaccard(*(set(_WORD.findall(node.body.lower())) for node in nodes))
+
     pairs = sorted(
         (-alike, place, node.id, draft.node.id)
         for node in gone
         for place, draft in enumerate(new)
-        if _heading(node) == _heading(draft.node) and (alike := _compare(node, draft.node)) >= ALIKE
+        if node.metadata.get("heading", "") == draft.node.metadata.get("heading", "")
+        and (alike := compare(node, draft.node)) >= ALIKE
     )
     matched: dict[str, str] = {}
     for _, _, old, fresh in pairs:
         if fresh not in matched and old not in matched.values():
             matched[fresh] = old
     return matched
-
-
-def _compare(one: Node, other: Node) -> float:
-    first, second = (set(_WORD.findall(node.body.lower())) for node in (one, other))
-    return len(first & second) / max(1, len(first | second))
-
-
-def _heading(node: Node) -> object:
-    return node.metadata.get("heading", "")
 
 
 def _rename(drafts: FileDrafts, ids: dict[str, str]) -> FileDrafts:

@@ -196,14 +196,12 @@ def _stamp(moment: datetime) -> str:
 
 def parse_created(fields: Mapping[str, Any]) -> str:
     """When something was written, as its fields say; "" if they do not."""
-    values = filter(None, (fields.get(name) for name in ("created_at", "created")))
-    return next((day for each in values if (day := parse_date(each) or _read_old(each))), "")
-
-
-def _read_old(value: object) -> str:
-    """A day of another century, which no text means by chance in such a field."""
-    match = OLD_DAY.match(value.strip()) if isinstance(value, str) else None
-    return _read(match[0], None) if match else ""
+    for value in filter(None, (fields.get(name) for name in ("created_at", "created"))):
+        # A day of another century, which no text means by chance in such a field
+        old = OLD_DAY.match(value.strip()) if isinstance(value, str) else None
+        if day := parse_date(value) or (_read(old[0], None) if old else ""):
+            return day
+    return ""
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):

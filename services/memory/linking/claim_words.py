@@ -4,6 +4,7 @@ import tomllib
 from functools import lru_cache
 from pathlib import Path
 
+from shared.language.times.time_phrases import CARDINALS, MONTH_NAMES, WEEKDAY_NAMES
 from shared.text.prose import stem_term
 
 _TABLES = tomllib.loads(Path(__file__).with_name("english.toml").read_text("utf-8"))
@@ -58,17 +59,10 @@ SYNONYMS = {root(word): f"={group.split()[0]}" for group in _TABLES["synonyms"] 
 PHRASES: dict[str, str] = _TABLES["phrases"]
 
 OFTEN = dict(pair.split(":") for pair in _TABLES["often"].split())
-DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-WEEKDAYS = {form: day[:3] for day in DAYS for form in (day, f"{day}s")}
+WEEKDAYS = {form: day[:3] for day in WEEKDAY_NAMES for form in (day, f"{day}s")}
 WEEKDAYS |= {form: form[:7] for form in ("weekday", "weekdays", "weekend", "weekends")}
-MONTH_NAMES = "january february march april may june july august september october november december".split()
 MONTHS = {form: month[:3] for month in MONTH_NAMES for form in (month, month[:3])}
-_COUNTED = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty"
-).split()
-_TENS = {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100"}
-NUMBER_WORDS = {word: str(number) for number, word in enumerate(_COUNTED)} | _TENS
+NUMBER_WORDS = {word: str(number) for word, number in {"zero": 0, "hundred": 100, **CARDINALS}.items()}
 
 FAMILIES = {"ident": "number", "version": "number", "daypart": "clock", "per": "frequency"}
 """Types whose values stand in for those of another."""

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from services.memory.linking.claim_words import DAYS, MONTH_NAMES
+from services.memory.graph.decay import parse_time
 from services.memory.linking.rules import move_edges
+from services.memory.writes.change import key_of
 from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
 from shared.contracts.base import amended
+from shared.language.times.time_phrases import MONTH_NAMES, WEEKDAY_NAMES
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -26,7 +28,7 @@ MOST = 500  # The most nodes of one write; the rest is done with the next
 MOST_EDGES = 50  # The most edges that the one takes over from the many, the weightiest
 SUMMARY = "events-"  # What the id of a consolidated event begins with
 
-_NAMES = "|".join(name for name in (*DAYS, *MONTH_NAMES) if name != "may")
+_NAMES = "|".join(name for name in (*WEEKDAY_NAMES, *MONTH_NAMES) if name != "may")
 _VARIES = re.compile(rf"\S*\d\S*|\b({_NAMES})\b")
 """What differs from one occurrence to the next: numbers, ids, dates, days and months."""
 _COUNTED = re.compile(r" \(\d+ times\)$")
@@ -42,7 +44,10 @@ def consolidate(view: "View", moment: float) -> MemoryWrite | None:
     groups: dict[tuple[str, str], list[Node]] = defaultdict(list)
     for node in view.nodes(view.select(kinds=("event",))):
         words = shape(node.title)
-        if words and not node.id.startswith(SUMMARY) and _may_go(view, node, moment):
+        old = _seconds(_began(node)) <= moment - AGE
+        if not (words and old) or node.importance > UNIMPORTANT or node.id.startswith(SUMMARY):
+            continue
+        if not any(edge.relation in _STATEMENTS for edge in view.graph.edges_of(node.id)):
             groups[node.source.agent, words].append(node)
     for key in sorted(groups):
         many = sorted(groups[key], key=lambda node: (_began(node), node.id))[:MOST]
@@ -70,12 +75,6 @@ def shape(title: str) -> str:
     """A title without what differs from one occurrence to the next; empty if little else is left."""
     words = _VARIES.sub("#", title.casefold()).split()
     return " ".join(words) if sum(word != "#" for word in words) >= 2 else ""
-
-
-def _may_go(view: "View", node: Node, moment: float) -> bool:
-    if node.importance > UNIMPORTANT or _seconds(_began(node)) > moment - AGE:
-        return False
-    return not any(edge.relation in _STATEMENTS for edge in view.graph.edges_of(node.id))
 
 
 def _sum_up(node_id: str, many: Sequence[Node], one: Node | None) -> Node:
@@ -117,7 +116,7 @@ def _edges_of(view: "View", many: Iterable[Node], stays: str) -> tuple[Edge, ...
     for node_id in sorted(gone):
         outer = [e for e in view.graph.edges_of(node_id) if not {e.from_id, e.to_id} <= gone]
         for edge in move_edges(outer, node_id, stays):
-            key = (edge.from_id, edge.to_id, edge.relation.value)
+            key = key_of(edge)
             there = best.get(key) or view.graph.edge(*key)
             if there is None or edge.weight > there.weight:
                 best[key] = edge
@@ -146,7 +145,6 @@ def _last_seconds(node: Node) -> float:
 def _seconds(stamp: str) -> float:
     """A time in seconds since 1970; of no time it is now, so that nothing is done to what has none."""
     try:
-        moment = datetime.fromisoformat(stamp)
+        return parse_time(stamp)
     except ValueError:
         return datetime.now(UTC).timestamp()
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -11,8 +11,8 @@ import msgspec
 from services.memory.graph.decay import DELETED, parse_time
 from services.memory.linking import rules, supersession
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
-from services.memory.writes.change import embedded_text
-from shared.contracts import Edge, EdgeKey, ListQuery, MemoryWrite, Node, Relation
+from services.memory.writes.change import embedded_text, name_edge
+from shared.contracts import Edge, ListQuery, MemoryWrite, Node, Relation
 from shared.contracts.queries import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class Proximity:
         if (agent, place) not in self._agents:
             begin, end = place * rules.WINDOW, (place + 1) * rules.WINDOW
             own = [n for n in self._own["agent", agent] if begin <= parse_time(n.created_at) < end]
-            self._agents[agent, place] = self._fetch(own, agent=agent, since=_text(begin), until=_text(end))
+            since, until = (datetime.fromtimestamp(at, UTC).isoformat() for at in (begin, end))
+            self._agents[agent, place] = self._fetch(own, agent=agent, since=since, until=until)
         return self._agents[agent, place]
 
     def _fetch(self, own: Sequence[Node], **filters: Any) -> list[Entry]:
@@ -126,10 +127,6 @@ def _nearest(entries: Sequence[Entry], node: Node) -> list[tuple[Node, float]]:
         : rules.NEAREST
     ]
     return [(entry[2], entry[0] - moment) for entry in (*before, *after)]
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -406,8 +403,7 @@ def remove_faded_edges(view: "View", moment: float) -> MemoryWrite | None:
     faded = view.graph.faded(DELETED, moment, MAX_UNLINKED)
     if not faded:
         return None
-    keys = tuple(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation) for edge in faded)
-    return MemoryWrite(sender="memory", unlink=keys)
+    return MemoryWrite(sender="memory", unlink=tuple(map(name_edge, faded)))
 
 
 class DedupResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from services.memory.linking.rules import choose_survivor, merge_nodes, move_edges
-from services.memory.writes.change import EdgeTuple
+from services.memory.writes.change import EdgeTuple, key_of, name_edge
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class WritePlan:
                     self.unlink(old)
             return self._add(edge)
         if edge.relation is not Relation.RELATED_TO:
-            known = any(_key(old) == _key(edge) for old in joined)
+            known = any(key_of(old) == key_of(edge) for old in joined)
             return not known and self._add(edge)
         return self._relate(edge, joined)
 
@@ -110,12 +110,12 @@ class WritePlan:
 
     def unlink(self, edge: Edge) -> None:
         """Remove an edge."""
-        key = _key(edge)
+        key = key_of(edge)
         self.edges.pop(key, None)
         for end in (edge.from_id, edge.to_id):
             self._edges_at(end).pop(key, None)
         if self._view.graph.edge(*key) is not None:
-            self._unlinked[key] = EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation)
+            self._unlinked[key] = name_edge(edge)
 
     def merge(self, one: Node, other: Node) -> Node:
         """Make two nodes one; returns the one that stays, as it will be."""
@@ -168,7 +168,7 @@ class WritePlan:
 
     def _edges_at(self, node_id: str) -> _Edges:
         if node_id not in self._around:
-            self._around[node_id] = {_key(edge): edge for edge in self._view.graph.edges_of(node_id)}
+            self._around[node_id] = {key_of(edge): edge for edge in self._view.graph.edges_of(node_id)}
         return self._around[node_id]
 
     def _relate(self, edge: Edge, joined: Collection[Edge]) -> bool:
@@ -204,7 +204,7 @@ class WritePlan:
         return self._put(edge)
 
     def _put(self, edge: Edge) -> bool:
-        key = _key(edge)
+        key = key_of(edge)
         self._unlinked.pop(key, None)
         self.edges[key] = edge
         for end in (edge.from_id, edge.to_id):
@@ -224,10 +224,6 @@ def _is_equivalent(old: Edge, edge: Edge) -> bool:
 
 def _degree(edges: Iterable[Edge]) -> int:
     return max(0, len({end for edge in edges for end in (edge.from_id, edge.to_id)}) - 1)
-
-
-def _key(edge: Edge) -> EdgeTuple:
-    return edge.from_id, edge.to_id, edge.relation.value
 
 
 def list_made(view: "View", limit: int) -> dict[str, Any]:

@@ -239,8 +239,8 @@ def _read_word(raw: list[Token], place: int) -> Token:
     return token._replace(named=False) if begins else token
 
 
-def _compile(*alternatives: str, before: str = r"\b", after: str = r"\b") -> re.Pattern[str]:
-    return re.compile(f"{before}(?:{'|'.join(alternatives)}){after}", re.IGNORECASE)
+def _compile(*alternatives: str) -> re.Pattern[str]:
+    return re.compile(f"^(?:{'|'.join(alternatives)})", re.IGNORECASE)
 
 
 _SAYING = _compile(
@@ -259,14 +259,10 @@ _SAYING = _compile(
     r"|it turns out|apparently|basically)\b(?: that)?[\s:,–-]+",
     r"(?:we|i|the team|they|it|everyone) (?:have |has |had |was |just )*"
     r"(?:agreed|decided|settled|said|confirmed|announced|learned|heard) (?:that|in [^,]{3,20} that)\s+",
-    before="^",
-    after="",
 )
 _RESOLVED = _compile(
     r"(?:we|i|the team|they|everyone) (?:have |has |had |all |just )*"
     r"(?:agreed|decided|resolved|settled|chose|opted)(?: in [^,]{3,20})? to (?=\w)",
-    before="^",
-    after="",
 )
 _REPORTED = re.compile(
     r"^(\w+) (?:told (?:me|us)|said|says|mentioned|wrote|reported|confirmed)(?: that)? (?:she|he|they|it)\b",

@@ -26,7 +26,7 @@ from services.memory.linking.rules import (
 )
 from services.memory.linking.statements import Reading, read_text
 from services.memory.linking.text_comparison import are_opposed, jaccard, parse_text
-from services.memory.writes.change import embedded_text
+from services.memory.writes.change import embedded_text, name_edge
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.memory.ownership import CHANNEL, find_owner, may_end
 from shared.reasoning.model import ModelSession
@@ -177,14 +177,12 @@ def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
     """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
     if cosine < COMPARED or not {newer.kind, older.kind} <= KINDS or valid_since(newer) <= valid_since(older):
         return False
-    if is_learned(newer) or is_learned(older) or (are_undated(newer, older) and not are_short(newer, older)):
+    # What the office learned from goals is counted, and retired by its use
+    if any(node.kind == "pattern" and node.source.channel == "goal" for node in (newer, older)):
+        return False
+    if are_undated(newer, older) and not are_short(newer, older):
         return False
     return may_end(newer, older) and not are_siblings(newer, older)
-
-
-def is_learned(node: Node) -> bool:
-    """Whether it is a pattern that the office learned from goals: it is counted, and retired by its use."""
-    return node.kind == "pattern" and node.source.channel == "goal"
 
 
 def are_siblings(one: Node, other: Node) -> bool:
@@ -393,7 +391,7 @@ def settle(view: "View", questions: Sequence[Question], verdicts: Sequence[str])
             provenance = {**edge.provenance, JUDGED: verdict}
             edges.append(msgspec.structs.replace(edge, provenance=provenance, version=0))
             continue
-        unlink.append(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation))
+        unlink.append(name_edge(edge))
         if verdict == REPLACED:
             ended[older.id] = end_validity(older, newer)
             edges.append(_supersede(question))

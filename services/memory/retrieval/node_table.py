@@ -333,19 +333,18 @@ def _is_silent(name: str, column: pa.Array) -> bool:
 def _open_column(column: pa.Array) -> Callable[[Sequence[int]], list[Any]]:
     """What reads some values of a column from its buffers: pyarrow takes 20 us for a row of them."""
     if pa.types.is_list(column.type):
-        bounds = _open_buffer(column, 1, "i")
+        bounds = _open_buffer(column, "i")
         read_items = _open_column(column.values)
         return lambda rows: [tuple(read_items(range(bounds[row], bounds[row + 1]))) for row in rows]
     if pa.types.is_string(column.type):
-        bounds, text = _open_buffer(column, 1, "i"), memoryview(column.buffers()[2] or b"")
+        bounds, text = _open_buffer(column, "i"), memoryview(column.buffers()[2] or b"")
         return lambda rows: [str(text[bounds[row] : bounds[row + 1]], "utf-8") for row in rows]
-    values = _open_buffer(column, 1, "d" if pa.types.is_floating(column.type) else "q")
+    values = _open_buffer(column, "d" if pa.types.is_floating(column.type) else "q")
     return lambda rows: [values[row] for row in rows]
 
 
-def _open_buffer(column: pa.Array, number: int, code: Any) -> Any:
-    buffer = column.buffers()[number]
-    return memoryview(buffer or bytes(8)).cast("B").cast(code)[column.offset :]
+def _open_buffer(column: pa.Array, code: Any) -> Any:
+    return memoryview(column.buffers()[1] or bytes(8)).cast("B").cast(code)[column.offset :]
 
 
 @lru_cache(4_096)

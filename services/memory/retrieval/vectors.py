@@ -23,17 +23,16 @@ def capacity_for(count: int) -> int:
 
 
 class GrowingArray:
-    """An array that grows along ``axis``; one thread extends it, any number read it.
+    """An array that grows; one thread extends it, any number read it.
 
     ``used`` is how many of ``values`` are there already: all, unless some are spare capacity. What was read
     stays as it was: growing beyond the capacity makes a new array, and the old one lasts as long as it is
     referenced.
     """
 
-    def __init__(self, values: NDArray[Any], axis: int = 0, used: int | None = None) -> None:
-        self._axis = axis
+    def __init__(self, values: NDArray[Any], used: int | None = None) -> None:
         self._room = values
-        self._used: int = values.shape[axis] if used is None else used
+        self._used: int = len(values) if used is None else used
 
     def __len__(self) -> int:
         return self._used
@@ -41,28 +40,16 @@ class GrowingArray:
     def extend(self, values: NDArray[Any]) -> None:
         """Put ``values`` at the end."""
         room, start = self._room, self._used
-        end = start + values.shape[self._axis]
-        if end > room.shape[self._axis]:
-            room = self._enlarge(end)
-        if self._axis:
-            room[:, start:end] = values
-        else:
-            room[start:end] = values
+        end = start + len(values)
+        if end > len(room):
+            room = np.empty((capacity_for(end), *room.shape[1:]), room.dtype)
+            room[:start] = self._room[:start]
+        room[start:end] = values
         self._room, self._used = room, end
 
     def read(self, count: int) -> NDArray[Any]:
         """The first ``count`` entries; not a copy."""
-        return self._room[:, :count] if self._axis else self._room[:count]
-
-    def _enlarge(self, least: int) -> NDArray[Any]:
-        shape = list(self._room.shape)
-        shape[self._axis] = capacity_for(least)
-        room = np.empty(shape, self._room.dtype)
-        if self._axis:
-            room[:, : self._used] = self._room[:, : self._used]
-        else:
-            room[: self._used] = self._room[: self._used]
-        return room
+        return self._room[:count]
 
 
 def top_slots(values: NDArray[np.float32], limit: int, floor: float) -> Places:

@@ -106,6 +106,16 @@ class KnownState(msgspec.Struct, frozen=True, kw_only=True):
     is_live: Callable[[str], bool] = lambda _: False
 
 
+def key_of(edge: Edge) -> EdgeTuple:
+    """The key of an edge."""
+    return edge.from_id, edge.to_id, edge.relation.value
+
+
+def name_edge(edge: Edge) -> EdgeKey:
+    """The same as a write names it."""
+    return EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation)
+
+
 def embedded_text(node: Node) -> str:
     """What a node's vector is made of: title, then body; tags and metadata say little about meaning."""
     return join_text(node.title, node.body)

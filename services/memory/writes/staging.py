@@ -19,11 +19,13 @@ from services.memory.writes.change import (
     embedded_text,
     is_same,
     is_same_edge,
+    key_of,
     merge_edge,
     merge_node,
+    name_edge,
     read_vectors,
 )
-from services.memory.writes.public_writes import (
+from services.memory.writes.gate import (
     TRUSTED,
     author_of,
     dispute,
@@ -215,7 +217,7 @@ class Staging:
         self._dispute(dispute(proposal.id, old.id, what), entry)
 
     def _dispute(self, edge: Edge, entry: LoggedWrite) -> None:
-        self._disputes.append(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation))
+        self._disputes.append(name_edge(edge))
         mine = sign_edge(edge, author_of(entry.write))
         self._apply_edge(mine, entry, entry.write.created_at, lenient=False)
 
@@ -330,11 +332,6 @@ class Staging:
             elif count:
                 before, _ = self._accessed.get(node_id) or (node.access_count, "")
                 self._set(self._accessed, node_id, (min(before + count, MAX_COUNT), stamp))
-
-
-def key_of(edge: Edge) -> EdgeTuple:
-    """The key of an edge."""
-    return edge.from_id, edge.to_id, edge.relation.value
 
 
 def _require_json(value: dict[str, Any]) -> None:

@@ -146,13 +146,14 @@ class Writer:
     def add_vectors(self, texts: Sequence[tuple[str, int, str]], vectors: "Vectors") -> None:
         """Store and show the vectors of the first texts of ``Store.missing_vectors``."""
         self._store.add_vectors([(node_id, version) for node_id, version, _ in texts], vectors)
-        current = [row for row, (node_id, _, text) in enumerate(texts) if self._has_text(node_id, text)]
+        nodes = {node.id: node for node in self._view.nodes([node_id for node_id, _, _ in texts])}
+        current = [
+            row
+            for row, (node_id, _, text) in enumerate(texts)
+            if node_id in nodes and embedded_text(nodes[node_id]) == text
+        ]
         with self._lock:
             self._view.put_vectors([texts[row][0] for row in current], vectors[current])
-
-    def _has_text(self, node_id: str, text: str) -> bool:
-        node = self._view.node(node_id)
-        return node is not None and embedded_text(node) == text
 
     def _check_dates(self, entry: LoggedWrite) -> Refusal | None:
         """Why a new node's ``created_at`` cannot be right; None if it can."""
@@ -188,7 +189,9 @@ class Writer:
             new = [node for node in entry.write.nodes if self._view.node(node.id) is None]
             vectors = self._vectors_of(new, change)
             for node, vector in zip(new, vectors, strict=True):
-                if rejection := self._reject(node, self._find_nearest(vector, passed)):
+                near: list[tuple[Node | None, float]] = [*self._find_nearest(vector, passed)]
+                verdicts = (find_rejection(node, *other) for other in near or [(None, 0.0)])
+                if rejection := next(filter(None, verdicts), None):
                     error = f"{rejection.check}: {rejection.reason}"
                     rejected[entry.write.id] = Refusal(error=error, rejection=rejection, recorded=True)
                     break
@@ -208,11 +211,6 @@ class Writer:
             self._embedded[text] if vector is None else vector
             for text, vector in zip(texts, given, strict=True)
         ]
-
-    def _reject(self, node: Node, near: list[tuple[Node, float]]) -> Rejection | None:
-        compared: list[tuple[Node | None, float]] = [*near] or [(None, 0.0)]
-        verdicts = (find_rejection(node, other, cosine) for other, cosine in compared)
-        return next(filter(None, verdicts), None)
 
     def _find_nearest(
         self, vector: "Vectors", passed: "list[tuple[Node, Vectors]]"

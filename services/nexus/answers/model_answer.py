@@ -1,8 +1,8 @@
-"""Answers from memory, by a model if there is one: what it writes is checked."""
+"""Answers from memory, by a model if there is one: what it writes is checked, also while it is told."""
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -22,12 +22,13 @@ from services.nexus.answers.memory_answer import (
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.answers.weighing import is_noted
-from services.nexus.conversation.words import SpokenAnswer
 from shared import subjects
 from shared.agent.context import AgentContext
+from shared.bus import Bus
 from shared.clock import read_zone
 from shared.contracts import (
     MAX_TEXT,
+    AnswerWords,
     ContextPacket,
     Due,
     DueKind,
@@ -39,13 +40,13 @@ from shared.contracts import (
 from shared.errors import BusError, ModelError
 from shared.language.utterance import is_question
 from shared.llm.protocol import Message
-from shared.llm.structured_output import read_answer
+from shared.llm.provider import read_answer
 from shared.memory.ownership import may_read
 from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
 from shared.tasks.context import current_task
 from shared.text.display import flatten, shorten
-from shared.text.prose import asks_about_work, find_terms
+from shared.text.prose import SENTENCE_BREAK, asks_about_work, find_terms
 from shared.timetable import ENDED, TimetableKeeper
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
@@ -293,3 +294,60 @@ def _confidence(scores: Sequence[float], *, doubted: bool) -> float:
     best = max((min(1.0, max(0.0, score)) for score in scores), default=0.0)
     confidence = max(UNCITED_CONFIDENCE, best) if scores else UNCITED_CONFIDENCE
     return round(confidence / 2 if doubted else confidence, 3)
+
+
+MAX_BUFFERED = 4_000
+"""Characters without the end of a sentence after which no more is told: the whole answer follows anyway."""
+
+
+class SpokenAnswer:
+    """Tells people the answer to one question while it is written; what is lost on the way is in the answer.
+
+    ``check`` returns what may be shown of a sentence; it is empty if nothing may.
+    """
+
+    def __init__(self, bus: Bus, question_id: str, check: Callable[[str], str]) -> None:
+        self._bus = bus
+        self._id = question_id
+        self._check = check
+        self._held = ""
+        self._number = 0
+
+    async def add(self, piece: str) -> None:
+        """Take a piece of the answer, and tell the sentences that it completes."""
+        self._held += piece
+        if self._held.lstrip().startswith(("{", "```", "<think>")):
+            # No text for people, or not yet: what a model thinks before it answers.
+            thought, ended, rest = self._held.partition("</think>")
+            self._held = rest.lstrip() if ended else thought[:MAX_BUFFERED]
+            return
+        while (end := _end_of_sentence(self._held)) and len(self._held) < MAX_BUFFERED:
+            sentence, self._held = self._held[:end], self._held[end:]
+            await self._tell(sentence)
+
+    async def end(self) -> None:
+        """Tell what is left when the answer is complete."""
+        if self._held.strip() and not self._held.lstrip().startswith(("{", "```", "<think>")):
+            await self._tell(self._held)
+        self._held = ""
+
+    async def _tell(self, sentence: str) -> None:
+        shown = self._check(sentence.strip())
+        if not shown:
+            return
+        space = sentence[len(sentence.rstrip()) :] or " "
+        words = AnswerWords(question_id=self._id, number=self._number, text=shown + space)
+        self._number += 1
+        try:
+            await self._bus.publish(subjects.words(self._id), words.to_json())
+        except BusError:  # nobody is told in advance; the answer itself is stored
+            self._held = ""
+
+
+def _end_of_sentence(text: str) -> int:
+    """Where the first sentence of ``text`` ends, behind the space after it; 0 if it goes on."""
+    found = SENTENCE_BREAK.search(text)
+    line = text.find("\n") + 1
+    if found and (not line or found.end() < line):
+        return found.end()
+    return line

@@ -11,7 +11,7 @@ from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import RoutingDecision
 from shared.language.utterance import Act, read_utterance
 from shared.llm.protocol import Message
-from shared.llm.structured_output import describe
+from shared.llm.provider import describe
 from shared.reasoning.model import ModelSession
 
 UNCLEAR = "unclear"

@@ -3,11 +3,11 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.options import Options
 from shared.policy.paths import is_private
 from shared.policy.programs.builtins import run_file
 from shared.policy.programs.fetching import judge_address
 from shared.policy.scope import NOTHING, Stream, Word
+from shared.policy.words import Options
 
 LONGEST = 8_192  # Characters of code that is still judged
 _STRING = re.compile(
@@ -238,8 +238,7 @@ def _judge_awk_program(call: Call, text: str) -> None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    "python python2 python3 pypy pypy3 ipython micropython perl ruby irb jruby node nodejs php lua "
-    "luajit Rscript R julia "
-    "tclsh wish expect deno bun osascript groovy scala elixir iex erl gdb": judge_language,
+    "python python2 python3 pypy pypy3 ipython micropython perl ruby irb jruby node nodejs php lua luajit "
+    "Rscript R julia tclsh wish expect deno bun osascript groovy scala elixir iex erl gdb": judge_language,
     "awk gawk mawk nawk": judge_awk,
 }

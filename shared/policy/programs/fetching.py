@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
-from shared.policy.options import Options
 from shared.policy.scope import NOTHING, Stream, Word
+from shared.policy.words import Options
 
 FETCHED = Stream(source="network")
 _METADATA = re.compile(
@@ -16,27 +16,21 @@ _METADATA = re.compile(
 )
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - what is judged
 _CURL = (
-    "A b c C d D e E F H K m o P Q r t T u U w x X y Y z data data-raw data-binary data-urlencode "
-    "data-ascii form "
-    "form-string upload-file json request header output user user-agent referer cookie cookie-jar "
-    "config proxy "
-    "connect-timeout max-time retry retry-delay resolve connect-to write-out range cacert cert key "
-    "capath url url-query "
-    "unix-socket abstract-unix-socket interface limit-rate dump-header netrc-file output-dir "
-    "max-filesize max-redirs "
-    "noproxy quote proto trace trace-ascii stderr oauth2-bearer"
+    "A b c C d D e E F H K m o P Q r t T u U w x X y Y z data data-raw data-binary data-urlencode data-ascii "
+    "form form-string upload-file json request header output user user-agent referer cookie cookie-jar "
+    "config proxy connect-timeout max-time retry retry-delay resolve connect-to write-out range cacert cert "
+    "key capath url url-query unix-socket abstract-unix-socket interface limit-rate dump-header netrc-file "
+    "output-dir max-filesize max-redirs noproxy quote proto trace trace-ascii stderr oauth2-bearer"
 )
 _WGET = (
-    "O P o a i U e t T Q l A R D B w output-document directory-prefix output-file append-output "
-    "input-file user-agent "
-    "execute tries timeout header post-data post-file body-data body-file method referer "
-    "load-cookies save-cookies user "
-    "password http-user http-password level accept reject domains base wait limit-rate use-askpass"
+    "O P o a i U e t T Q l A R D B w output-document directory-prefix output-file append-output input-file "
+    "user-agent execute tries timeout header post-data post-file body-data body-file method referer "
+    "load-cookies save-cookies user password http-user http-password level accept reject domains base wait "
+    "limit-rate use-askpass"
 )
 _SENDS = (
-    "d F T data data-raw data-binary data-urlencode data-ascii form form-string upload-file json Q "
-    "quote t post-data "
-    "post-file body-data body-file"
+    "d F T data data-raw data-binary data-urlencode data-ascii form form-string upload-file json Q quote t "
+    "post-data post-file body-data body-file"
 )
 _HEADERS = "H header A user-agent e referer b cookie u user"
 _READS = "K config b cookie netrc-file cert key E i input-file post-file body-file upload-file load-cookies"
@@ -104,11 +98,11 @@ def judge_fetch(call: Call) -> Stream:
     local = [judge_address(call, word) for word in addresses]
     if not all(local):
         # What is sent to another machine: files and what commands print; a plain text is the caller's own
-        sent = found.of(_SENDS)
-        asked = found.has("G get") and all(word.known and "@" not in word.text for word in sent)
+        given = found.of(_SENDS)
+        asked = found.has("G get") and all(word.known and "@" not in word.text for word in given)
         methods = {word.text.upper() for word in found.of("X request method")} - {"GET", "HEAD", "OPTIONS"}
         told = any("$" in word.text or word.computed or (not word.known) for word in found.of(_HEADERS))
-        if (sent and not asked) or methods or told:
+        if (given and not asked) or methods or told:
             call.find("network.send")
     _judge_saved(call, found, addresses)
     return FETCHED if addresses else Stream()

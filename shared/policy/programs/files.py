@@ -115,9 +115,8 @@ def judge_tar(call: Call) -> None:
     )
     call.args = args
     found = call.options(
-        "f file C directory I use-compress-program T files-from X exclude exclude-from "
-        "strip-components transform to-command "
-        "checkpoint-action info-script F rsh-command owner group mode"
+        "f file C directory I use-compress-program T files-from X exclude exclude-from strip-components "
+        "transform to-command checkpoint-action info-script F rsh-command owner group mode"
     )
     for word in found.of("I use-compress-program to-command checkpoint-action info-script F rsh-command"):
         call.script(word.text.removeprefix("exec="))

@@ -3,10 +3,10 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place
 from shared.policy.programs.fetching import judge_address
 from shared.policy.scope import Word
+from shared.policy.words import Options, parse_options
 
 _GLOBAL = "C c git-dir work-tree namespace exec-path super-prefix config-env attr-source list-cmds"
 _SHOWS = frozenset(

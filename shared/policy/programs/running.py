@@ -173,13 +173,11 @@ def judge_make(call: Call) -> None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    "nice ionice nohup setsid stdbuf unbuffer chrt taskset setarch linux64 linux32 timeout gtimeout "
-    "time gtime watch "
-    "then else do caffeinate eatmydata faketime dbus-run-session xvfb-run hyperfine strace ltrace "
-    "valgrind numactl "
-    "cpulimit softlimit rlwrap chronic ifne flock fakeroot ! sudo doas pkexec su runuser chroot "
-    "nsenter unshare exec "
-    "coproc busybox toybox script entr perf torsocks proxychains firejail bwrap ssh": judge_wrapped,
+    "nice ionice nohup setsid stdbuf unbuffer chrt taskset setarch linux64 linux32 timeout gtimeout time "
+    "gtime watch then else do caffeinate eatmydata faketime dbus-run-session xvfb-run hyperfine strace "
+    "ltrace valgrind numactl cpulimit softlimit rlwrap chronic ifne flock fakeroot ! sudo doas pkexec su "
+    "runuser chroot nsenter unshare exec coproc busybox toybox script entr perf torsocks proxychains "
+    "firejail bwrap ssh": judge_wrapped,
     "ld.so ld-linux.so ld-linux-x86-64.so.2 ld-linux.so.2 ld-linux-aarch64.so.1": judge_wrapped,
     "command builtin": judge_command,
     "cmake": judge_cmake,

@@ -3,9 +3,9 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.options import parse_options
 from shared.policy.paths import Place, is_likely_secret, is_sought
 from shared.policy.scope import Stream, Word
+from shared.policy.words import parse_options
 
 _RUNS = {"-exec", "-execdir", "-ok", "-okdir"}
 _WRITES = {"-fprint", "-fprint0", "-fls", "-fprintf"}
@@ -103,9 +103,8 @@ def judge_grep(call: Call) -> Stream:
     """It reads files, all of a folder with -r; outside the workspace it may look for credentials."""
     found = call.options(
         "e f m A B C D d color colour include exclude exclude-dir exclude-from regexp file max-count "
-        "after-context "
-        "before-context context binary-files label g glob t type T type-not iglob M max-columns pre "
-        "pre-glob j threads"
+        "after-context before-context context binary-files label g glob t type T type-not iglob M "
+        "max-columns pre pre-glob j threads"
     )
     if found.has("pre"):
         call.find("unclear.command")

@@ -209,12 +209,6 @@ def read_setup_py(lines: ManifestText, module: Any) -> Manifest:
     )
 
 
-def lowest_python(specifier: str) -> tuple[int, int] | None:
-    """The lowest version that ``>=3.11`` or ``^3.11`` allows; None if it sets no lower bound."""
-    match = re.search(r"(?:>=|\^|~=?|==)\s*(\d+)\.(\d+)", specifier)
-    return (int(match[1]), int(match[2])) if match else None
-
-
 def _commands(scripts: dict[str, Any], lines: ManifestText) -> tuple[Statement, ...]:
     return tuple(
         lines.cite(f"Installs the command {format_code(name)} ({format_code(str(target))})", name)

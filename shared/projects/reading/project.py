@@ -1,4 +1,4 @@
-"""Which projects a repository holds, recognised by their manifests."""
+"""A project as it is read, each part once when it is first asked for; which projects a repository holds."""
 
 import re
 from collections.abc import Callable, Iterator

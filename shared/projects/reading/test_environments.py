@@ -22,6 +22,7 @@ from shared.source import as_mapping
 
 NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
 """Sections of tox.ini that describe the tests; the first that installs something counts."""
+REFERENCE = re.compile(r"\{\[([^\]]+)\](\w+)\}")  # To a value of another section
 FACTORS = re.compile(r"^([\w!.,{}-]+):\s+(.*)$")
 ABOUT_TESTS = re.compile(r"(?<![\w!])(py\d*|tests?|pytest|unit|default)(?!\w)")
 """Factors whose lines are taken: those of the tests themselves, not of variants of the environment."""
@@ -42,12 +43,8 @@ class TestNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
     def join(self, other: "TestNeeds") -> "TestNeeds":
         """What either needs."""
-        return TestNeeds(
-            **{
-                name: tuple(dict.fromkeys((*getattr(self, name), *getattr(other, name))))
-                for name in self.__struct_fields__
-            }
-        )
+        pairs = {name: (*getattr(self, name), *getattr(other, name)) for name in self.__struct_fields__}
+        return TestNeeds(**{name: tuple(dict.fromkeys(both)) for name, both in pairs.items()})
 
     def keep(self, extras: Sequence[str], groups: Sequence[str]) -> "TestNeeds":
         """These needs without the extras and groups that the project does not have."""
@@ -113,11 +110,10 @@ def _list_lines(sections: Mapping[str, Mapping[str, str]], value: str, depth: in
             if not ABOUT_TESTS.search(match[1]):
                 continue
             line = match[2].strip()
-        if reference := re.fullmatch(r"\{\[([^\]]+)\](\w+)\}", line):
+        if reference := REFERENCE.fullmatch(line):
             if depth < 5:
-                yield from _list_lines(
-                    sections, sections.get(reference[1], {}).get(reference[2], ""), depth + 1
-                )
+                value = sections.get(reference[1], {}).get(reference[2], "")
+                yield from _list_lines(sections, value, depth + 1)
         elif line and not line.startswith("#"):
             yield re.sub(r"\{(toxinidir|tox_root)\}/?|\{/\}", "", line)
 
@@ -189,9 +185,8 @@ def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
     for name in names or listed or [""]:
         own = {**base, **as_mapping(environments.get(name))}
         for command in own.get("commands") or []:
-            words = [
-                word if isinstance(word, str) else UNKNOWN for word in command if not isinstance(word, dict)
-            ]
+            plain = (word for word in command if not isinstance(word, dict))
+            words = [word if isinstance(word, str) else UNKNOWN for word in plain]
             for word in command if isinstance(command, list) else []:
                 if isinstance(word, dict) and isinstance(word.get("default"), list):
                     words += [each for each in word["default"] if isinstance(each, str)]
@@ -226,9 +221,8 @@ def _find_in_sections(tox: _Tox, names: list[str], text: str) -> list[Found]:
     for name in names or [*listed][:60] or [""]:
         section = sections.get(name, "testenv")
         own = parsed.get("testenv", {}) | parsed.get(section, {})
-        commands = re.sub(
-            r"\{\[([^\]]+)\](\w+)\}", lambda m: parsed.get(m[1], {}).get(m[2], ""), own.get("commands", "")
-        )
+        stated = own.get("commands", "")
+        commands = REFERENCE.sub(lambda match: parsed.get(match[1], {}).get(match[2], ""), stated)
         script = "\n".join(_select_lines(commands, name))
         where = section if "commands" in parsed.get(section, {}) else "testenv"
         start = find_line(text, rf"^\[{re.escape(where)}\]")
@@ -301,6 +295,8 @@ def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
                     found.append(Found(command=recognised, source=f"noxfile.py:{call.lineno}"))
     return found
 
+
+# --- pytest -----------------------------------------------------------------------------------------
 
 PLACES = {
     "pytest.toml": ("pytest",),

@@ -1,1 +1,1 @@
-"""The commands of ``mailroom memory``, and ``mailroom brief``."""
+"""The commands of ``mailroom memory``, but for its briefings."""

@@ -1,4 +1,4 @@
-"""Channels that take messages by HTTP: ntfy, and webhooks signed by HMAC-SHA256."""
+"""Channels by HTTP (ntfy, webhooks signed by HMAC-SHA256, Telegram), on this machine, and by apprise."""
 
 import asyncio
 import hashlib
@@ -15,7 +15,21 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from shared.contracts import Urgency
-from shared.delivery.channels import LABELS, Apprise, DeliveryError, Message, Ntfy, Reply, Telegram, Webhook
+from shared.delivery.channels import (
+    LABELS,
+    AnyChannel,
+    Apprise,
+    DeliveryError,
+    Desktop,
+    Mail,
+    Message,
+    Ntfy,
+    Outlet,
+    Reply,
+    Telegram,
+    Terminal,
+    Webhook,
+)
 from shared.log import logger
 from shared.text.display import flatten, format_network_error, shorten
 
@@ -384,3 +398,24 @@ class AppriseOutlet:
     async def check(self) -> str:
         """Nothing more is needed."""
         return ""
+
+
+def make_outlet(channel: AnyChannel) -> Outlet:
+    """What sends on a channel."""
+    match channel:
+        case Mail():
+            from shared.delivery.smtp import MailOutlet
+
+            return MailOutlet(channel)
+        case Ntfy():
+            return NtfyOutlet(channel)
+        case Webhook():
+            return WebhookOutlet(channel)
+        case Telegram():
+            return TelegramOutlet(channel)
+        case Desktop():
+            return DesktopOutlet()
+        case Terminal():
+            return TerminalOutlet()
+        case Apprise():
+            return AppriseOutlet(channel)
