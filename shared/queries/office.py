@@ -31,6 +31,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.queries.records import count_subjects, read_last, read_newest_of_each, scan
 from shared.text.times import parse_time
+from shared.views.desk import LIFETIME
 
 MAX_CONCURRENT = 32  # Records that are read side by side
 MAX_RECORDS = 20_000  # The most records of a kind that are read
@@ -251,7 +252,6 @@ def _decode(stored: Stored, kind: type[C]) -> C | None:
 
 
 KIND = "conversation"
-LIFETIME = timedelta(days=30)  # How long a conversation can be continued after what was said last
 
 
 def conversation_subject(asker: str, session_id: str) -> str:
@@ -276,19 +276,6 @@ async def read_conversation(bus: Bus, session_id: str, asker: str = subjects.USE
 def is_over(conversation: Conversation, now: datetime | None = None) -> bool:
     """Whether a conversation is too old to be continued."""
     return (now or datetime.now(UTC)) - parse_timestamp(conversation.created_at) > LIFETIME
-
-
-async def list_conversations(bus: Bus) -> list[Conversation]:
-    """The conversations of people that can be continued, the latest first; raises BusError."""
-    names = await count_subjects(bus, subjects.OFFICE, subjects.record(subjects.NEXUS, KIND, "*"))
-    found = []
-    for stored in (await read_last(bus, subjects.OFFICE, names)).values():
-        try:
-            found.append(Conversation.from_json(stored.data))
-        except ValueError:
-            continue
-    mine = [each for each in found if each.asker == subjects.USER and not is_over(each)]
-    return sorted(mine, key=lambda each: each.created_at, reverse=True)
 
 
 DELIVERIES = subjects.record(subjects.GATEWAY, subjects.DELIVERY, "*")

@@ -1,8 +1,12 @@
 """Conversations with the front desk: sessions, their turns, and what is done for an answer."""
 
+from datetime import timedelta
+
 import msgspec
 
 from shared.contracts import AskedBack, ContextItem
+
+LIFETIME = timedelta(days=30)  # How long a conversation can be continued after what was said last
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):

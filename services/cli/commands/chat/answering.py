@@ -23,14 +23,13 @@ from shared.clock import parse_timestamp
 from shared.contracts import TOKEN, AnswerWords, Response, generate_id
 from shared.errors import BusUnavailable, NotFound, Refused
 from shared.text.display import clean, clean_block
-from shared.views.desk import Note, SessionSummary, Turn
+from shared.views.desk import LIFETIME, Note, SessionSummary, Turn
 from shared.views.timeline import Approval, Approvals, Decision
 
 RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
 PATIENCE = 600.0  # Seconds that an answer is waited for
 STOP_TIMEOUT = 60.0  # Seconds until the gateway must have stopped an answer, and the goal that it started
 RECENT = timedelta(hours=8)  # How long 'mailroom chat' goes on with the last conversation: a day at work
-LIFETIME = timedelta(days=30)  # How long a conversation can be continued after what was said last
 MOST = 100  # Sessions that are listed
 
 Step = AnswerWords | Note | Response
