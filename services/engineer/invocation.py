@@ -255,11 +255,10 @@ async def run_watched(
             if now - changed > quiet:
                 running.cancel()
                 await asyncio.wait({running})
-                data = log.read_bytes()[-OUTPUT_LIMIT:] if log.is_file() else b""
                 return CommandResult(
                     argv=tuple(argv),
                     exit_code=-signal.SIGINT,
-                    output=data.decode("utf-8", "replace"),
+                    output=_read_end(log),
                     seconds=now - started,
                     timed_out=True,
                 )
@@ -273,6 +272,11 @@ async def run_watched(
             running.cancel()
             await asyncio.wait({running})
     return running.result()
+
+
+def _read_end(log: Path) -> str:
+    data = log.read_bytes()[-OUTPUT_LIMIT:] if log.is_file() else b""
+    return data.decode("utf-8", "replace")
 
 
 def _size(path: Path) -> int:
