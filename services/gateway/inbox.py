@@ -22,8 +22,8 @@ from shared.queries import office
 from shared.queries.records import count_subjects, select_fairly
 from shared.text.times import parse_time
 from shared.trail.archives import read_messages
+from shared.views.approval import Approval
 from shared.views.listed import Mail
-from shared.views.timeline import Approval
 
 MOST = 500  # The most dead letters of one agent that are read
 

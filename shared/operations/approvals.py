@@ -17,7 +17,7 @@ from shared.sandbox import Reach
 from shared.text.display import escape_invisible
 from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
-from shared.views.timeline import Approval, Grade, Reaching
+from shared.views.approval import Approval, Grade, Reaching
 
 MOST = 200  # The most requests of one agent that are read, unless more are wanted
 

@@ -7,7 +7,8 @@ import msgspec
 
 from shared.contracts import Due, Goal, TaskPriority
 from shared.contracts.base import MAX_TEXT
-from shared.views.timeline import Approval, ArchivedPart, GoalSummary, format_sender
+from shared.views.approval import Approval
+from shared.views.timeline import ArchivedPart, GoalSummary, format_sender
 
 
 class LatestGoals(msgspec.Struct, frozen=True, kw_only=True):

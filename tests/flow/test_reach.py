@@ -27,7 +27,7 @@ from shared.operations.approvals import answer_request, read_approvals
 from shared.policy import Ruling
 from shared.queries.summaries import summarize
 from shared.tasks.profiles import Profile
-from shared.views.timeline import Approval
+from shared.views.approval import Approval
 from tests.flow.gates import Canary
 from tests.support.team import Team, open_team
 

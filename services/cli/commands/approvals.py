@@ -20,7 +20,7 @@ from services.cli.output.console import (
 )
 from shared.text.display import clean, escape_invisible
 from shared.text.times import format_span, parse_time, seconds_between
-from shared.views.timeline import Approval, Approvals, Decision, Reaching
+from shared.views.approval import Approval, Approvals, Decision, Reaching
 
 STYLES = {
     "waiting": "yellow",

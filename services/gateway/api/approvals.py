@@ -18,7 +18,7 @@ from shared.operations.approvals import (
 )
 from shared.queries.records import select_fairly
 from shared.text.display import flatten
-from shared.views.timeline import Approval, Approvals, Decision
+from shared.views.approval import Approval, Approvals, Decision
 
 MAX_LIMIT = 2_000
 

@@ -33,15 +33,8 @@ from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import flatten
 from shared.text.times import seconds_between
 from shared.trail.archives import choose_archived, read_archives, read_messages
-from shared.views.timeline import (
-    Approval,
-    Budget,
-    GoalPage,
-    GoalResults,
-    RowKind,
-    SpentToday,
-    TaskView,
-)
+from shared.views.approval import Approval
+from shared.views.timeline import Budget, GoalPage, GoalResults, RowKind, SpentToday, TaskView
 
 MAX_ROWS = 5_000  # Rows of the waterfall in a page; those of further tasks are left out, and counted
 MAX_MESSAGES = 400  # Messages in a page; the rest is read from ``/messages?goal=``

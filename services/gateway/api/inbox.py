@@ -20,8 +20,9 @@ from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
 from shared.text.display import flatten
 from shared.text.times import parse_time
+from shared.views.approval import Approval
 from shared.views.listed import Answered, DeadLetterList, DeadLetterView, Inbox, InboxItem, Mail
-from shared.views.timeline import Approval, GoalSummary
+from shared.views.timeline import GoalSummary
 
 RECENT = timedelta(days=1)  # Answers older than this are left out
 MAX_EACH = 200  # The most items of one kind

@@ -23,8 +23,8 @@ from shared.clock import parse_timestamp
 from shared.contracts import TOKEN, AnswerWords, Response, generate_id
 from shared.errors import BusUnavailable, NotFound, Refused
 from shared.text.display import clean, clean_block
+from shared.views.approval import Approval, Approvals, Decision
 from shared.views.desk import LIFETIME, Note, SessionSummary, Turn
-from shared.views.timeline import Approval, Approvals, Decision
 
 RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
 PATIENCE = 600.0  # Seconds that an answer is waited for
