@@ -192,7 +192,8 @@ class Memory:
 
     async def _append(self, write: MemoryWrite) -> int:
         """Store a write in the log; returns its sequence."""
-        writer = write.sender or self._bus.name
+        # The gateway writes as the person who asked it, all others as themselves.
+        writer = write.sender if self._bus.name == subjects.GATEWAY else self._bus.name
         return await self._bus.append(seal(subjects.memory_write(writer), write))
 
     # --- finding ---------------------------------------------------------------------------------

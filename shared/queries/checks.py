@@ -26,11 +26,12 @@ from shared.errors import BusError, BusUnavailable, ConfigError, MailroomError
 from shared.memory import Memory
 from shared.queries.flooding import find_floods
 from shared.queries.office import read_deliveries
-from shared.queries.processes import SERVER, Process, find_late, find_troubled
+from shared.queries.processes import SERVER, find_late, find_troubled
 from shared.queries.records import call_server, last_sequence, scan
 from shared.queries.seals import CUTS, name_of, read_cuts, read_unsealed, read_witnessed
 from shared.settings import Settings
 from shared.text.times import format_utc, parse_time, seconds_between
+from shared.views.status import Process
 
 MIN_SERVER = (2, 12)
 """The first nats-server with atomic batches and message schedules, which commits and deadlines need."""

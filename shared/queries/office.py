@@ -32,6 +32,7 @@ from shared.contracts.base import amended
 from shared.queries.records import count_subjects, read_last, read_newest_of_each, scan
 from shared.text.times import parse_time
 from shared.views.desk import LIFETIME
+from shared.views.status import DeadLetters, Waiting
 
 MAX_CONCURRENT = 32  # Records that are read side by side
 MAX_RECORDS = 20_000  # The most records of a kind that are read
@@ -39,34 +40,6 @@ FAILED_FOR = timedelta(days=7)  # Goals that failed longer ago wait for nobody
 ASKED_WITHIN = timedelta(days=14)  # Questions that are older wait for nobody
 
 C = TypeVar("C", bound=Contract)
-
-
-class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
-    """How many dead letters of an agent wait, and the last of them; ``number`` is that one's."""
-
-    agent: str
-    count: int
-    number: int
-    last: DeadLetter
-
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for a person, the latest last; what was put aside in the inbox does not.
-
-    ``bounded`` is whether an agent left so much that its older requests and letters were not looked at.
-    """
-
-    approvals: Sequence[ApprovalRequest] = ()
-    questions: Sequence[Email] = ()
-    dead_letters: Sequence[DeadLetters] = ()
-    failed_goals: Sequence[Goal] = ()
-    bounded: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many things wait."""
-        others = len(self.approvals) + len(self.questions) + len(self.failed_goals)
-        return others + sum(each.count for each in self.dead_letters)
 
 
 def select_failed(goals: Iterable[Goal], again: Collection[str]) -> list[Goal]:

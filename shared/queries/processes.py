@@ -4,7 +4,6 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 import msgspec
 
@@ -14,39 +13,12 @@ from shared.bus.peers import Holder
 from shared.contracts import Presence
 from shared.heartbeat import UNRESPONSIVE, read_heartbeats
 from shared.settings import Settings
-from shared.text.times import format_span, seconds_between
+from shared.text.times import seconds_between
+from shared.views.status import Process, State
 
 SERVER = "nats"
 _COMMANDS = re.compile(r"-m services\.(\w+)|/([\w-]+)/profile\.yaml$|(nats)-server |python\S* /\S*?([\w-]+)$")
 """The command lines of an agent of Mailroom, of a profile alone, of the server, and of one's own agent."""
-
-
-State = Literal["running", "starting", "unresponsive", "stopped"]
-_DOES = {
-    "running": "runs",
-    "starting": "is starting",
-    "unresponsive": "does not respond",
-    "stopped": "is stopped by a signal",
-}
-
-
-class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of ``agent``, and for how many ``seconds`` it has been in its state; 0 if that is not known.
-
-    It is starting until it is ready, unresponsive if its event loop is blocked, and stopped by a signal.
-    ``pid`` counts on ``host``; empty: this machine.
-    """
-
-    agent: str
-    pid: int
-    state: State
-    seconds: float
-    host: str = ""
-
-    def __str__(self) -> str:
-        where = f" on {self.host}" if self.host else ""
-        does = f"{self.agent} (process {self.pid}{where}) {_DOES[self.state]}"
-        return f"{does} for {format_span(self.seconds)}" if self.seconds else does
 
 
 class _Row(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from services.cli.installed_agents import load_agents
 from shared import settings, subjects
 from shared.settings import Settings
+from shared.tasks.installed_agents import load_agents
 from tests.bench.ground import PATIENCE
 from tests.bench.machine import cpu_seconds, mapped, rss_mb
 from tests.bench.plan import Plan

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from services.cli.installed_agents import load_agents
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id
+from shared.tasks.installed_agents import load_agents
 from tests.docker.conftest import KEY
 from tests.support.containers import PATIENCE, ROOT, Containers, inspect
 from tests.support.waiting import wait_for

@@ -484,8 +484,13 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
         text = await run(office, "status")
         data = json.loads((await run(office, "status", "--json")).stdout)
         await asyncio.to_thread(office.start_gateway)
+        asked = await run(office, "status")
         pages, page = await run(office, "agents"), await run(office, "agents", "scout")
     assert text.returncode == 0, text.stderr
+    assert "; this works on the bus instead." in text.stderr
+    assert asked.stderr == ""
+    assert asked.stdout.splitlines()[0] == "office  EXECUTING  1 goal open"
+    assert re.search(r"^scout +2 +1\.2\.3 +2/8 +1 +0 +10 +0 ", asked.stdout, re.MULTILINE)
     assert re.search(r"^office  EXECUTING  1 goal open$", text.stdout, re.MULTILINE)
     assert re.search(r"^scout +2 +2/8 +1 +0 +10 +0 ", text.stdout, re.MULTILINE)
     assert re.search(r"^critic +none ", text.stdout, re.MULTILINE)
@@ -548,11 +553,9 @@ def test_the_doctor_says_so_where_there_is_no_office(office_server: Server, mail
 def test_every_way_of_not_reaching_the_office_is_one_sentence(office_server: Server, tmp_path: Path) -> None:
     (tmp_path / "other" / "state" / "keys").mkdir(parents=True)  # so that it gets keys of its own
     with serve(tmp_path / "other") as other:
-        stranger = office_server.mailroom("status", NATS_URL=other.url)
-        keyless = office_server.mailroom(
-            "status", NATS_URL=other.url, MAILROOM_KEY_DIR=str(tmp_path / "none")
-        )
-    gone = office_server.mailroom("status", NATS_URL=other.url)
+        stranger = office_server.mailroom("tail", NATS_URL=other.url)
+        keyless = office_server.mailroom("tail", NATS_URL=other.url, MAILROOM_KEY_DIR=str(tmp_path / "none"))
+    gone = office_server.mailroom("tail", NATS_URL=other.url)
     for done, sentence in (
         (stranger, "does not know the key of 'user'"),
         (keyless, "The key of 'user' cannot be read"),

@@ -29,6 +29,9 @@ async def test_a_long_file_tells_its_progress_and_holds_nobody_up(
     running = Office(tmp_path)
     try:
         await running.open(["memory"])
+        await asyncio.to_thread(running.server.start_gateway)
+        for variable, value in running.environment.items():
+            monkeypatch.setenv(variable, value)
         folder, memory = running.config.ingest, Memory(running.user)
         other = Memory(await running.connect("scout"))
         await eventually((folder / "processed").exists)
@@ -42,7 +45,7 @@ async def test_a_long_file_tells_its_progress_and_holds_nobody_up(
             (folder / "long.md").write_text, f"{make_markdown(SIZE)}\nThe zebra stands by.\n"
         )
         capsys.readouterr()
-        following = asyncio.create_task(ingest._wait(memory, folder, ["long.md"], as_json=True))
+        following = asyncio.create_task(asyncio.to_thread(ingest._wait, folder, ["long.md"], as_json=True))
 
         async def is_stored() -> bool:
             far = (await memory.health())["ingest"]["under_way"].get("long.md")

@@ -103,6 +103,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     running = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{path}")
     try:
         await running.open()
+        await asyncio.to_thread(running.server.start_gateway)
         yield running
     finally:
         await running.close()

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.installed_agents import load_agents
 from services.cli.supervisor import supervisor as supervising
 from services.cli.supervisor.lock import InstanceLock
 from services.cli.supervisor.logs import LogLine
@@ -22,6 +21,7 @@ from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences
 from shared.contracts import Goal, Presence, StateChanged, TaskStatus
+from shared.tasks.installed_agents import load_agents
 from tests.support.server import environment
 
 pytestmark = pytest.mark.timeout(110)

@@ -17,10 +17,10 @@ import httpx2
 import psutil
 import pytest
 
-from services.cli.installed_agents import load_agents
 from shared import settings
 from shared.access.credentials import Tokens, find_address
 from shared.access.scopes import Scope
+from shared.tasks.installed_agents import load_agents
 from tests.support.server import environment, mailroom_command, run_mailroom
 from tests.support.up import CONDUCTOR_ALONE, UpCommand, processes_of
 from tests.support.waiting import wait_for

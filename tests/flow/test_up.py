@@ -16,7 +16,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.cli.installed_agents import load_agents
 from services.cli.supervisor.programs import find_server, free_port
 from shared import settings, subjects
 from shared.bus import Bus
@@ -25,6 +24,7 @@ from shared.contracts import Node, Question
 from shared.errors import BusUnavailable
 from shared.memory import Memory
 from shared.operations.forgetting import find_nodes, order_forgetting
+from shared.tasks.installed_agents import load_agents
 from tests.support.server import environment, run_mailroom
 from tests.support.up import TIMEOUT, UpCommand, processes_of
 from tests.support.waiting import eventually, wait_for

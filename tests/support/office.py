@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.installed_agents import InstalledAgent, load_agents
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import TaskState, read_task_state
 from shared.contracts import Goal, StateChanged, Task, TaskResult
 from shared.queries.records import last_sequence
+from shared.tasks.installed_agents import InstalledAgent, load_agents
 from tests.support.forking import ForkedProcess, start_program
 from tests.support.server import Server
 from tests.support.waiting import eventually

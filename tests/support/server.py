@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 from nats.aio.client import Client
 
-from services.cli.installed_agents import load_agents
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.access.credentials import find_address
 from shared.bus import Bus
 from shared.bus.client import BusClient
 from shared.errors import StartError
+from shared.tasks.installed_agents import load_agents
 from tests.support.forking import ROOT, ForkedProcess, may_fork, run_command, start_program
 from tests.support.nats_server import NatsServer
 from tests.support.stores import fill_store, keep_store, store_of

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.installed_agents import SERVICES, load_agents, read_agents
 from services.cli.supervisor.programs import AGENT, MEMORY, agent_programs
 from shared import settings
 from shared.errors import ConfigError
 from shared.settings import Settings
+from shared.tasks.installed_agents import SERVICES, load_agents, read_agents
 
 
 def load(tmp_path: Path, **more: str) -> Settings:

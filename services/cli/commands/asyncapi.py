@@ -2,11 +2,11 @@
 
 import click
 
-from services.cli.installed_agents import load_agents, load_specialists
 from services.cli.output.console import print_json
 from shared import settings
 from shared.agent.process import package_version
 from shared.asyncapi.document import make_document
+from shared.tasks.installed_agents import load_agents, load_specialists
 
 
 @click.command()

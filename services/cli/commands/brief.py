@@ -103,8 +103,8 @@ def _compose_prompt(briefing: Briefing) -> str:
     """The system prompt of an agent, with the persona that its profile has here."""
     import asyncio
 
-    from services.cli.installed_agents import load_agents, load_specialists
     from shared.reasoning.prompts import compose_prompt, fetch_soul, format_day, own_soul
+    from shared.tasks.installed_agents import load_agents, load_specialists
 
     config, agent = settings.load(), briefing.agent
     profiles = (each.profile for each in (*load_agents(config), *load_specialists(config)))

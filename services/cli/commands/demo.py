@@ -19,7 +19,6 @@ from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import format_examples, quote
 from services.cli.commands.tail import MessageFilter, print_gap, print_message
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
-from services.cli.installed_agents import SERVICES
 from services.cli.output.answers import print_answer
 from services.cli.output.console import open_console
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals
@@ -35,6 +34,7 @@ from shared.operations.submission import make_body, publish
 from shared.queries.audit_log import AuditFollower, Gap
 from shared.queries.progress import follow_to_results
 from shared.settings import Settings
+from shared.tasks.installed_agents import SERVICES
 
 
 @click.command(epilog=format_examples("mailroom demo ~/src/shop"))

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
-from services.cli.installed_agents import load_agents, read_agents
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
@@ -45,9 +44,11 @@ from shared.queries.checks import (
     warn,
 )
 from shared.queries.flooding import WATCHED, find_open_batches, format_open_batches
-from shared.queries.processes import Process, find_troubled
+from shared.queries.processes import find_troubled
 from shared.settings import Settings
+from shared.tasks.installed_agents import load_agents, read_agents
 from shared.text.display import clean
+from shared.views.status import Process
 
 RUN_NOTHING = (subjects.USER, subjects.GATEWAY, subjects.MEMORY_DAEMON, subjects.CONDUCTOR, subjects.NEXUS)
 """Whose containers have no jail, as they run no commands."""

@@ -14,7 +14,6 @@ import msgspec
 
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import find_url
-from services.cli.installed_agents import load_agents
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
     start_in_background,
@@ -35,6 +34,7 @@ from shared.access.credentials import create_link
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
+from shared.tasks.installed_agents import load_agents
 from shared.text.display import count
 from shared.text.times import format_date
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli.installed_agents import SERVICES
 from services.cli.supervisor.lock import InstanceLock, is_held, unusable_state_dir
 from services.cli.supervisor.logs import LogLine, print_log_json, print_log_line, read_last_error, rotate
 from services.cli.supervisor.supervisor import Supervisor, is_ready
@@ -21,6 +20,7 @@ from shared import log
 from shared.bus.connecting import RunningInstance, find_instance
 from shared.errors import StartError
 from shared.settings import Settings, environment
+from shared.tasks.installed_agents import SERVICES
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

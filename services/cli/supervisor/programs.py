@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from services.cli.installed_agents import SERVICES, InstalledAgent
 from services.cli.supervisor.child import Program
 from services.cli.supervisor.logs import read_last_error, read_last_server_error
 from shared import subjects
 from shared.errors import StartError
 from shared.heartbeat import heartbeat_path
 from shared.settings import Settings, environment, without_secrets
+from shared.tasks.installed_agents import SERVICES, InstalledAgent
 
 SERVER_NAME = "nats"
 AGENT, MEMORY, SERVER = range(3)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.installed_agents import SERVICES, InstalledAgent, load_specialists, read_agents
 from services.cli.supervisor.child import Child, Program
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
@@ -41,6 +40,7 @@ from shared.contracts import generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
 from shared.files import write_atomically
 from shared.settings import Settings
+from shared.tasks.installed_agents import SERVICES, InstalledAgent, load_specialists, read_agents
 from shared.tasks.profiles import (
     PREFIX,
     Supervision,

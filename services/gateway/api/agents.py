@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import msgspec
@@ -21,9 +22,10 @@ from shared.contracts import (
     Presence,
 )
 from shared.operations.goals import Do, control_agent, read_controls
-from shared.queries.processes import Process, find_late, find_troubled
+from shared.queries.processes import find_late, find_troubled
 from shared.queries.records import unknown_agent_error
 from shared.queries.spending import read_today
+from shared.queries.status import read_machine, read_within
 from shared.settings import Settings
 from shared.views.metrics import (
     AgentList,
@@ -34,9 +36,17 @@ from shared.views.metrics import (
     Processes,
     ProcessView,
 )
+from shared.views.status import Process, SystemStatus
 
 API_PREFIX = "$JS.API."
 READ_PREFIX = f"{API_PREFIX}DIRECT.GET.{subjects.OFFICE}."
+
+
+async def read_status(call: Call) -> SystemStatus:
+    """The status of everything: processes, mailboxes, budgets, what waits for a person, and what is wrong."""
+    settings = call.gateway.settings
+    machine = await asyncio.to_thread(read_machine, settings)
+    return await read_within(nullcontext(call.gateway.bus), settings, machine)
 
 
 async def list_agents(call: Call) -> AgentList:
@@ -179,6 +189,7 @@ async def _control(call: Call, do: Do) -> Controlled:
 ONE = f"{API}/agents/{{name}}"
 ENDPOINTS = (
     Endpoint("GET", f"{API}/agents", list_agents, scope=Scope.READ, tag="agents"),
+    Endpoint("GET", f"{API}/status", read_status, scope=Scope.READ, tag="agents"),
     Endpoint("GET", f"{API}/processes", list_processes, scope=Scope.READ, tag="agents"),
     Endpoint("POST", f"{ONE}/pause", pause_agent, scope=Scope.ADMIN, tag="agents"),
     Endpoint("POST", f"{ONE}/resume", resume_agent, scope=Scope.ADMIN, tag="agents"),

@@ -15,7 +15,7 @@ from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.errors import MailroomError
 from shared.queries.progress import follow_to_results
-from shared.queries.results import expand_goal_id
+from shared.queries.results import expand_goal_id, find_goal
 from shared.views.progress import Progress
 
 STREAM = "text/event-stream"
@@ -34,8 +34,11 @@ async def follow_progress(call: Call, query: ProgressQuery) -> Response:
     the goal found and used. ``problem`` says why it cannot be followed, for instance because the conductor
     refuses the submission; ``alive`` comes if nothing else does.
     """
-    goal_id = await expand_goal_id(call.gateway.bus, call.path["goal_id"])
-    changes = follow_to_results(call.gateway.bus, call.gateway.settings, goal_id, query.submitted)
+    bus = call.gateway.bus
+    goal_id = await expand_goal_id(bus, call.token("goal_id", "goal"))
+    if not query.submitted:
+        await find_goal(bus, goal_id)  # one that nobody submitted would be waited for without end
+    changes = follow_to_results(bus, call.gateway.settings, goal_id, query.submitted)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_frames(changes), media_type=STREAM, headers=headers)
 

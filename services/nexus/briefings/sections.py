@@ -23,9 +23,9 @@ from shared.contracts import (
 )
 from shared.language.times.days import NamedDay, read_named_days
 from shared.memory import Memory
-from shared.queries.office import Waiting
 from shared.text.display import count
 from shared.timetable import WAITING
+from shared.views.status import Waiting
 from shared.web.quoting import clean
 
 MAX_CONTRADICTIONS = 10  # The most contradictions that a briefing lists

@@ -17,7 +17,6 @@ import msgspec
 
 from services.cli.commands.memory.session import ask, at_option, read_pages
 from services.cli.commands.options import json_option
-from services.cli.installed_agents import SERVICES
 from services.cli.output.console import open_progress, print_json, print_result
 from services.cli.output.reports import not_written, replaced_file
 from shared.contracts import (
@@ -34,6 +33,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, BusUnavailable, MailroomError, Refused, StartError
+from shared.tasks.installed_agents import SERVICES
 from shared.text.display import clean
 from shared.text.prose import split_title
 from shared.views.memory_change import MemoryChange

@@ -12,7 +12,7 @@ from shared.errors import ConfigError
 from shared.settings import Settings
 from shared.tasks.profiles import Profile, load_profile, read_specialists
 
-SERVICES = Path(__file__).resolve().parent.parent
+SERVICES = Path(__file__).resolve().parents[2] / "services"
 
 
 class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):

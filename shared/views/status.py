@@ -1,0 +1,103 @@
+"""How the office is: its processes, what waits for a person, and the status of everything."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from shared.contracts import ApprovalRequest, DailySpending, DeadLetter, Email, Goal, OfficeState, Presence
+from shared.text.times import format_span
+
+State = Literal["running", "starting", "unresponsive", "stopped"]
+_DOES = {
+    "running": "runs",
+    "starting": "is starting",
+    "unresponsive": "does not respond",
+    "stopped": "is stopped by a signal",
+}
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of ``agent``, and for how many ``seconds`` it has been in its state; 0 if that is not known.
+
+    It is starting until it is ready, unresponsive if its event loop is blocked, and stopped by a signal.
+    ``pid`` counts on ``host``; empty: this machine.
+    """
+
+    agent: str
+    pid: int
+    state: State
+    seconds: float
+    host: str = ""
+
+    def __str__(self) -> str:
+        where = f" on {self.host}" if self.host else ""
+        does = f"{self.agent} (process {self.pid}{where}) {_DOES[self.state]}"
+        return f"{does} for {format_span(self.seconds)}" if self.seconds else does
+
+
+class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters of an agent wait, and the last of them; ``number`` is that one's."""
+
+    agent: str
+    count: int
+    number: int
+    last: DeadLetter
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for a person, the latest last; what was put aside in the inbox does not.
+
+    ``bounded`` is whether an agent left so much that its older requests and letters were not looked at.
+    """
+
+    approvals: Sequence[ApprovalRequest] = ()
+    questions: Sequence[Email] = ()
+    dead_letters: Sequence[DeadLetters] = ()
+    failed_goals: Sequence[Goal] = ()
+    bounded: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many things wait."""
+        others = len(self.approvals) + len(self.questions) + len(self.failed_goals)
+        return others + sum(each.count for each in self.dead_letters)
+
+
+class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's processes, and its mailbox: ``pending`` messages wait, ``in_hand`` are being handled."""
+
+    agent: str
+    processes: tuple[Presence, ...]
+    pending: int = 0
+    in_hand: int = 0
+
+
+class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
+
+    ``spent`` is what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the
+    night stands. ``waiting`` is what waits for a person, as the page of the inbox has it.
+    ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
+    that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
+    server; with ``unread``, the reason, what only the server knows has its default.
+    """
+
+    state_dir: str
+    free: int
+    problems: tuple[str, ...] = ()
+    unread: str = ""
+    troubled: tuple[Process, ...] = ()
+    url: str = ""
+    server_version: str = ""
+    state: OfficeState | None = None
+    active: dict[str, OfficeState] = {}
+    agents: tuple[AgentStatus, ...] = ()
+    memory_writes_pending: int = 0
+    dead_letters: dict[str, int] = {}
+    stored: int = 0
+    spent: dict[str, DailySpending] = {}
+    left: str = ""
+    night: str = ""
+    waiting: Waiting = Waiting()
+    kept_out: dict[str, str] = {}
