@@ -6,6 +6,7 @@ None (204), or a Starlette Response.
 """
 
 import difflib
+import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -126,12 +127,15 @@ def require_scope(request: Request, scope: Scope) -> Person:
     return person
 
 
+_read_fields = functools.cache(msgspec.structs.fields)  # of a kind, whose type hints take long to resolve
+
+
 def decode_query(request: Request, kind: Any) -> Any:
     """The query string as a Struct; a parameter that occurs several times becomes a list.
 
     Raises ValidationError, and Failure for an unknown parameter.
     """
-    fields = msgspec.structs.fields(kind)
+    fields = _read_fields(kind)
     multiple = {each.name for each in fields if getattr(each.type, "__origin__", None) in (tuple, list)}
     values: dict[str, Any] = {}
     for name in request.query_params:
