@@ -86,6 +86,12 @@ class CircuitBreaker:
 _breakers: dict[str, CircuitBreaker] = {}
 """The breaker of each server by its address, shared by all models of this process that use it."""
 
+
+def forget_breaker(url: str) -> None:
+    """Have the server at ``url`` begin without failures."""
+    _breakers.pop(url, None)
+
+
 T = TypeVar("T")
 
 

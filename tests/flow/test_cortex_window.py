@@ -89,7 +89,7 @@ class NightShift:
 
     def __init__(self, team: Team) -> None:
         self.team = team
-        self.clock, self.machine = Clock(EVENING), Rested()
+        self.clock, self.machine, self.looks = Clock(EVENING), Rested(), 0
         Writer.clock, Writer.most, Writer.at_work = self.clock, 0, 0
         self.folder = team.config.state_dir / "job_queue"
 
@@ -105,6 +105,13 @@ class NightShift:
                 super().__init__(*arguments)
                 self._worker.night.clock = self._worker.keeper.clock = shift.clock
                 self._worker.night.machine = shift.machine
+                look = self._worker.night.look
+
+                async def counted() -> datetime:
+                    shift.looks += 1
+                    return await look()
+
+                self._worker.night.look = counted
 
         self.cortex = await self.team.join(Timed, CORTEX)
 
@@ -116,8 +123,10 @@ class NightShift:
             await asyncio.sleep(0.02)
 
     async def idle(self) -> None:
-        """Let cortex look at the queue some times."""
-        await asyncio.sleep(0.3)
+        """Let cortex look at the queue, from its folder to what it begins, at least twice."""
+        seen = self.looks
+        while self.looks < seen + 4:
+            await asyncio.sleep(0.02)
         while await running(self.team):
             await asyncio.sleep(0.02)
 

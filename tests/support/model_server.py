@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from shared.llm.remote import forget_breaker
 from tests.support import http
 from tests.support.http import HttpServer
 from tests.support.model_formats import FORMATS, Answer, Request
@@ -114,4 +115,5 @@ def serve_model(
     """A server on a random port that answers ``answers`` (texts or more), or what ``by`` says."""
     listed = [Answer(text=answer) if isinstance(answer, str) else answer for answer in answers]
     with ModelServer(by or listed or [Answer(text="Yes.")]) as server:
+        forget_breaker(server.url)  # its port may have been that of another
         yield server
