@@ -197,7 +197,7 @@ def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("services.cli.commands.status._show_status", interrupt)
+    monkeypatch.setattr("services.cli.commands.status._read", interrupt)
     result = run("status")
     assert (result.exit_code, result.output) == (1, "\nInterrupted.\n")
 
@@ -216,7 +216,7 @@ def test_an_error_is_a_sentence_with_what_to_do(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("services.cli.commands.status._show_status", fail)
+    monkeypatch.setattr("services.cli.commands.status._read", fail)
     result = run("status")
     assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
 
