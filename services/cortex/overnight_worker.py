@@ -70,7 +70,8 @@ class OvernightWorker:
         self._looking = asyncio.Lock()
         self._woken = asyncio.Event()
         self._jobs: list[Due] = []
-        self._position = -1
+        self._changes = 0
+        self._known = (-1, 0)
         self._read_at = 0.0
         self._followed: set[str] = set()
         self._pruned_at = 0.0
@@ -98,18 +99,19 @@ class OvernightWorker:
 
     async def _read(self) -> list[Due]:
         """The jobs at hand: read again if one was added or this process changed one, else once a minute."""
-        position = await self.keeper.position()
-        if position != self._position or time.monotonic() - self._read_at > READ_EVERY:
+        # What is changed while they are read makes them be read again.
+        current = (await self.keeper.position(), self._changes)
+        if current != self._known or time.monotonic() - self._read_at > READ_EVERY:
             known = await self.keeper.read()
             self._jobs = [each for each in known.of(DueKind.JOB) if each.status in KEPT]
-            self._position, self._read_at = position, time.monotonic()
+            self._known, self._read_at = current, time.monotonic()
         return self._jobs
 
     async def _change(self, step: Step) -> list[Due]:
         try:
             return await self.keeper.change(step)
         finally:
-            self._position = -1
+            self._changes += 1
 
     async def _take_files(self) -> int:
         """Take the files that were dropped into the timetable; returns how many cannot be read yet."""
@@ -189,7 +191,7 @@ class OvernightWorker:
             for job, item in waiting:
                 if busy < room and urgent is (job.when == "now") and not self.night.hold_reason(job, now):
                     begun = await self.keeper.fire(item.due_id, now)
-                    self._position = -1
+                    self._changes += 1
                     busy += begun is not None and begun.status is DueStatus.WORKING
 
     async def _begun(self, item: Due, now: datetime) -> tuple[Due, Sequence[Entry]]:
