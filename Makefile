@@ -91,7 +91,7 @@ bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in Lo
 bench-repositories: setup ## Test public repositories by hand and by Mailroom, DATA=folder of clones (ARGS="--write FILE")
 	$(BIN)/python -m tests.bench.repositories "$(DATA)" $(ARGS)
 
-prices: setup $(STAMPS)/bench ## Write the table of models' prices anew, from the package genai-prices
+prices: setup $(STAMPS)/bench ## Rewrite the table of model prices from the package genai-prices
 	$(BIN)/python -m tests.prices_table
 
 smoke: setup ## Ask a real small model through its own server (needs about 130 MB; not part of the tests)

@@ -68,8 +68,10 @@ def make_model(settings: Settings, agent: str = "") -> LanguageModel:
 
 
 def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
-    """The small model by ``settings.cerebellum``, else that of ``settings.brain``; raises ConfigError."""
-    return _make(configured_small_model(settings), agent)
+    """The small model by ``settings.cerebellum``, else as ``make_model``; raises ConfigError."""
+    return (
+        _make(configured_small_model(settings), agent) if settings.cerebellum else make_model(settings, agent)
+    )
 
 
 def _make(config: ModelConfig | None, agent: str) -> LanguageModel:

@@ -98,11 +98,16 @@ def settings_of(settings: Settings, agent: str) -> Settings:
         )
         raise ConfigError(f"[agents.{agent}] is wrong: {named}", f"Write one of {', '.join(OF_AGENTS)}")
     values = msgspec.structs.asdict(settings)
-    for model in ("brain", "cerebellum"):
-        if model in own:
-            values |= {f"{model}_url": "", f"{model}_key": "", f"{model}_price": ""}
-    if "brain" in own:
-        values |= {"brain_fallback": ()}
+    if "brain" in own:  # its small model is this one too, unless it names another
+        values |= {
+            "brain_url": "",
+            "brain_key": "",
+            "brain_price": "",
+            "brain_fallback": (),
+            "cerebellum": "",
+        }
+    if "brain" in own or "cerebellum" in own:
+        values |= {"cerebellum_url": "", "cerebellum_key": "", "cerebellum_price": ""}
     try:
         return msgspec.convert(values | own, Settings, strict=False)
     except msgspec.ValidationError as error:

@@ -70,7 +70,7 @@ class PatchFile(DeliveredPatch, frozen=True, kw_only=True):
 
 
 class GoalPatches(msgspec.Struct, frozen=True, kw_only=True):
-    """The patches of a goal, for whoever applies them where they are."""
+    """The patches of a goal, for the person who applies them where they are."""
 
     goal_id: str
     patches: list[PatchFile]

@@ -7,9 +7,9 @@ import pytest
 
 from shared import settings
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm import Message, Thought, make_model
+from shared.llm import Message, Thought, make_model, make_small_model
 from shared.llm.clients import Unusable
-from shared.llm.config import configured_fallbacks, configured_model, settings_of
+from shared.llm.config import configured_fallbacks, configured_model, configured_small_model, settings_of
 from shared.llm.fallback import FallbackModel
 from shared.llm.protocol import Pieces
 from shared.settings import Settings
@@ -119,6 +119,7 @@ def test_fallbacks_are_read_with_their_servers_and_get_no_other_server_s_key() -
     assert (same.url, same.key) == ("http://one/v1", "k1")
     assert (other.name, other.url, other.key) == ("openai:other", "http://two/v1", "")
     assert isinstance(make_model(chosen), FallbackModel)
+    assert isinstance(make_small_model(chosen), FallbackModel)  # without a small model it is the same chain
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_what_is_wrong_in_the_chain_is_said(values: dict[str, str], sentence: st
 def test_an_agent_with_a_model_of_its_own_takes_no_key_and_no_fallback(tmp_path) -> None:
     (tmp_path / "mailroom.toml").write_text(
         'brain = "openai:big"\nbrain_url = "http://one/v1"\nbrain_key = "k1"\n'
-        'brain_fallback = ["openai:other"]\n'
+        'brain_fallback = ["openai:other"]\ncerebellum = "openai:small"\n'
         '[agents.critic]\nbrain = "openai:local"\nbrain_url = "http://two/v1"\n'
         '[agents.scout]\nbrain_effort = "low"\n'
         '[agents.nexus]\nbrian = "x"\n'
@@ -161,6 +162,10 @@ def test_an_agent_with_a_model_of_its_own_takes_no_key_and_no_fallback(tmp_path)
         "",
         [],
     )
+    small = configured_small_model(critic)
+    assert small is not None
+    assert (small.model, small.url, small.key) == ("local", "http://two/v1", "")
+    assert isinstance(make_small_model(settings_of(given, "engineer")), FallbackModel) is False
     scout = settings_of(given, "scout")
     assert (scout.brain, scout.brain_effort, scout.brain_fallback) == ("openai:big", "low", ("openai:other",))
     assert settings_of(given, "engineer") == given

@@ -1,4 +1,4 @@
-"""The patches of a goal, for whoever applies them on another machine, and the record of what was applied."""
+"""The patches of a goal, for the person who applies them on another machine, and the record of what was applied."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class PatchesQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppliedElsewhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of patches that somebody applied where they are."""
+    """What became of patches that a person applied on their own machine."""
 
     patches: list[Applied]
 
