@@ -27,7 +27,7 @@ from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.plans import MAX_SHOWN, AgentPage, Plan, PlanLimits, Step, find_fault, format_agents
-from shared.reasoning.model import ModelSession
+from shared.reasoning.model import ModelSession, answered_by
 from shared.reasoning.recall import KnownPattern, format_patterns
 from shared.tasks.profiles import name_of
 
@@ -153,7 +153,7 @@ class ModelDecisions:
             f"[{name}] {completed[name].assignee}, task {completed[name].task_id}"
             for name in dict.fromkeys(found.citations)
         )
-        label = f"(Written by the model {self._models.model.name} from the results of the tasks.)"
+        label = f"(Written by the model {answered_by.get()} from the results of the tasks.)"
         return f"{found.answer.strip()[:MAX_ANSWER]}\n\n{label}\n{sources}".strip()
 
 

@@ -186,8 +186,13 @@ def _task_id() -> str:
     return task.task.task_id if task else ""
 
 
+answered_by: ContextVar[str] = ContextVar("answered_by", default="")
+"""The model that gave the latest answer in the present context: of a chain not always the first."""
+
+
 def _record(call: OpenSpan, thought: Thought) -> None:
     call.name = thought.by or call.name
+    answered_by.set(call.name)
     call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
     call.input_tokens = thought.usage.input_tokens
     call.output_tokens = thought.usage.output_tokens

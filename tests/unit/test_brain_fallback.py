@@ -12,7 +12,9 @@ from shared.llm.clients import Unusable
 from shared.llm.config import configured_fallbacks, configured_model, configured_small_model, settings_of
 from shared.llm.fallback import FallbackModel
 from shared.llm.protocol import Pieces
+from shared.reasoning.model import RecordedModel, answered_by
 from shared.settings import Settings
+from shared.spans import SpanRecorder, record_spans_in
 
 HELLO = [Message(role="user", text="Hello")]
 AWAY = ModelUnavailable("The server is away")
@@ -174,3 +176,12 @@ def test_an_agent_with_a_model_of_its_own_takes_no_key_and_no_fallback(tmp_path)
     ):
         settings_of(given, "nexus")
     assert "k1" not in repr(given)
+
+
+async def test_what_is_recorded_of_a_call_names_the_model_that_answered() -> None:
+    recorder = SpanRecorder()
+    record_spans_in(recorder)
+    model = RecordedModel(FallbackModel([Model("first", AWAY), Model("second")]))
+    await model.complete(HELLO)
+    assert [each.name for each in recorder.recorded()] == ["second"]
+    assert answered_by.get() == "second"

@@ -1,4 +1,4 @@
-"""The patches of a goal, for the person who applies them on another machine, and the record of what was applied."""
+"""The patches of a goal for a person on any machine, and the record of what was applied."""
 
 import asyncio
 from collections.abc import Sequence
