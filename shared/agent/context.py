@@ -5,7 +5,7 @@ import importlib
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +30,7 @@ from shared.reasoning.loop import AgentLoop, Conclusion
 from shared.reasoning.model import ModelSession
 from shared.reasoning.tools import FINISH, REST, Caps, Toolbox
 from shared.settings import Settings
-from shared.tasks.actions import ActionRegistry
+from shared.tasks.actions import ActionRegistry, Bound
 from shared.tasks.context import TaskContext, current_task, require_current_task
 from shared.tasks.profiles import Profile
 from shared.tasks.said import NewInstructions
@@ -172,6 +172,7 @@ class AgentContext:
         task: str,
         *,
         actions: Collection[str] | None = None,
+        offered: Mapping[str, Bound] | None = None,
         history: Sequence[Message] = (),
         persona: str = "",
         key: str = "",
@@ -181,9 +182,10 @@ class AgentContext:
     ) -> Conclusion:
         """Run an agent loop on ``task``: ask the model, call actions, until it is finished.
 
-        The model may call ``actions`` (default: all of the agent's) and, unless ``alone``, the actions that
-        reach other agents. Within a task the loop stores checkpoints: another attempt resumes from the last
-        one. Raises ActionError with the reason if a limit is hit, the model fails, or it makes no progress.
+        The model may call ``actions`` (default: all of the agent's), or what is ``offered`` in their place,
+        and, unless ``alone``, the actions that reach other agents. Within a task the loop stores checkpoints:
+        another attempt resumes from the last one. Raises ActionError with the reason if a limit is hit, the
+        model fails, or it makes no progress.
         """
         current = current_task.get()
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
@@ -192,7 +194,8 @@ class AgentContext:
         others = offered_actions(current.hops) if current and not alone else ()
         if others and (present := await self.directory.text(self.profile.name)):
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
-        toolbox = Toolbox(self.actions.select(actions) | self._peers.select(others), may_rest=may_rest)
+        own = self.actions.select(actions) if offered is None else offered
+        toolbox = Toolbox({**own, **self._peers.select(others)}, may_rest=may_rest)
         caps = Caps(
             steps=max_steps or self.settings.max_steps,
             tokens=self.settings.task_tokens,

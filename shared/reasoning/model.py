@@ -306,15 +306,16 @@ class ModelSession:
         check: Callable[[T], str | None] | None = None,
         *,
         rules: str = "",
+        tries: int = 3,
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
         ``rules`` are in the system prompt, before all that changes from one question to the next. Raises
-        ModelError as ``ask_model`` does, and if no answer passes.
+        ModelError as ``ask_model`` does, and if no answer of so many ``tries`` passes.
         """
         await self._require_budget()
         prompt = await self._system(rules)
-        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check)
+        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check, tries)
         return answer
 
     async def ask_small_model_for(
@@ -330,10 +331,12 @@ class ModelSession:
         messages: Sequence[Message],
         kind: type[T],
         check: Callable[[T], str | None] | None,
+        tries: int = 3,
     ) -> tuple[T, Usage]:
         spent: list[Usage] = []
         try:
-            return await ask_for(RecordedModel(model), messages, kind, check=check, spent=spent.append)
+            asked = RecordedModel(model)
+            return await ask_for(asked, messages, kind, check=check, tries=tries, spent=spent.append)
         finally:
             await self._count(functools.reduce(Usage.plus, spent, Usage()))
 

@@ -726,6 +726,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         redo=("tests",),
         decision="not_checked",
         checked=CHECKED,
+        objections=("The tests were not run",),
     ),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
     CONTEXT_ITEM,
