@@ -82,7 +82,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit.
+    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit, in
+    which case the last of its calls may be cut off.
 
     ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
     as in Message.

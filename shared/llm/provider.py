@@ -70,7 +70,7 @@ def conclude(
         model=read_text(model),
         by=config.name,
         kept=tuple(kept),
-        stop="tools" if calls else "length" if stop in CUT_OFF else "end",
+        stop="length" if stop in CUT_OFF else "tools" if calls else "end",
     )
 
 
@@ -165,6 +165,13 @@ def read_arguments(call: ToolCall) -> dict[str, Any]:
     except (ValueError, RecursionError):
         arguments = None
     return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
+
+
+def write_arguments(call: ToolCall) -> str:
+    """The arguments of a call as the model wrote them, to the byte; what is no object is wrapped in one."""
+    arguments = read_arguments(call)
+    refused = not call.arguments or arguments == {"malformed": call.arguments}
+    return json.dumps(arguments) if refused else call.arguments
 
 
 def write_out(messages: Sequence[Message]) -> list[Message]:

@@ -65,7 +65,7 @@ class Toolbox:
         """The actions as tools for a model."""
         if not self._offers:
             self._offers = [
-                Tool(name=name, description=action.description, schema=action.schema())
+                Tool(name=name, description=action.description, schema=_brief(action.schema()))
                 for name in self.names
                 for action in (self.action(name),)
             ]
@@ -96,6 +96,22 @@ class Toolbox:
     def is_end(self, name: str) -> bool:
         """Whether calling it ends the loop."""
         return name in self._end
+
+
+def _brief(schema: Any) -> Any:
+    """A schema without what tells a model nothing: titles, empty defaults, that there is nothing else."""
+    if isinstance(schema, list):
+        return [_brief(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A parameter may have such a name; its value is a schema, which is never empty.
+    idle = {
+        name
+        for name, each in schema.items()
+        if (name == "title" and isinstance(each, str))
+        or (name in ("additionalProperties", "default") and not each)
+    }
+    return {name: _brief(each) for name, each in schema.items() if name not in idle}
 
 
 EXAMINED = 120

@@ -946,6 +946,10 @@ EXAMPLES: tuple[c.Contract, ...] = (
         evidence_refs=("tests/test_login.py:40",),
         output_paths=("outputs/fix.patch",),
         doubts=("Whether the mail was sent is not known",),
+        task="Fix the test of the login",
+        persona="You are brief.",
+        summary="The test compares a name in the wrong case.",
+        summed=4,
     ),
     c.DailySpending(
         **header(47, "engineer", "engineer"),
