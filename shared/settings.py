@@ -135,6 +135,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_fallback: tuple[str, ...] = ()
     """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
     ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    brain_plan: str = ""
+    """The model that makes plans, written as a fallback; empty: that of ``brain``, which is asked too where
+    this one cannot answer."""
+    brain_review: str = ""
+    """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
     brain_effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""

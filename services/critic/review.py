@@ -323,7 +323,7 @@ async def judge_results(
     criteria = fence("\n".join([CRITERIA, *stated])) if stated else ""
     question = "\n\n".join(filter(None, [TASK, asked, known, "\n".join(quoted), found, criteria]))
     judged = await context.models.ask_model_for(
-        [Message(role="user", text=question)], Judgement, checker(results)
+        [Message(role="user", text=question)], Judgement, checker(results), role="review"
     )
     return combine(verdict, judged, results, repo)
 

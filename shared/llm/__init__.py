@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Unpack
 
 from shared.errors import NoModel
-from shared.llm.config import ModelConfig, configured_fallbacks, configured_model, configured_small_model
+from shared.llm.config import (
+    ModelConfig,
+    Role,
+    configured_fallbacks,
+    configured_for,
+    configured_model,
+    configured_small_model,
+)
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -52,16 +59,20 @@ class OfflineModel:
         yield await self.complete(messages, **options)
 
 
-def make_model(settings: Settings, agent: str = "") -> LanguageModel:
+def make_model(settings: Settings, agent: str = "", role: Role | None = None) -> LanguageModel:
     """The model of ``agent`` by ``settings.brain`` and ``brain_fallback``, or an OfflineModel.
 
-    Raises ConfigError that names the setting and the allowed values, or the extra to install.
+    That of a ``role`` comes before both. Raises ConfigError that names the setting and the allowed values, or
+    the extra to install.
     """
-    models = [
-        _make(config, agent) for config in (configured_model(settings), *configured_fallbacks(settings))
-    ]
-    if len(models) == 1:
-        return models[0]
+    chosen = (
+        configured_for(settings, role) if role else None,
+        configured_model(settings),
+        *configured_fallbacks(settings),
+    )
+    models = [_make(config, agent) for config in chosen if config]
+    if len(models) < 2:
+        return models[0] if models else OfflineModel()
     from shared.llm.fallback import FallbackModel
 
     return FallbackModel(models)
@@ -69,14 +80,11 @@ def make_model(settings: Settings, agent: str = "") -> LanguageModel:
 
 def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
     """The small model by ``settings.cerebellum``, else as ``make_model``; raises ConfigError."""
-    return (
-        _make(configured_small_model(settings), agent) if settings.cerebellum else make_model(settings, agent)
-    )
+    small = configured_small_model(settings) if settings.cerebellum else None
+    return _make(small, agent) if small else make_model(settings, agent)
 
 
-def _make(config: ModelConfig | None, agent: str) -> LanguageModel:
-    if config is None:
-        return OfflineModel()
+def _make(config: ModelConfig, agent: str) -> LanguageModel:
     if config.kind == "scripted":
         from shared.llm.scripted import ScriptedModel
 

@@ -157,7 +157,7 @@ def explain(error: Exception, config: ModelConfig) -> ModelError | None:
             return TransientError(f"{server} broke off: {_redact(str(cause), config)}")
         return TransientError(
             f"{server} cannot be reached: {format_network_error(error)}",
-            f"Start it, or correct MAILROOM_{config.setting.upper()}_URL",
+            f"Start it, or correct {config.url_setting}",
         )
     return broken_off(_server_text(error), config) if package in ("openai", "anthropic") else None
 
@@ -169,27 +169,29 @@ def broken_off(text: Any, config: ModelConfig) -> TransientError:
 
 
 def _explain_status(error: Exception, status: int, config: ModelConfig) -> ModelError:
-    server, setting = f"The model server at {config.place}", f"MAILROOM_{config.setting.upper()}"
+    server = f"The model server at {config.place}"
     text = _redact(_server_text(error), config)
     if status in (401, 403) and not config.key:
         return Unusable(
             f"{server} wants a key for {config.name}, and none is set: {text}",
-            f"Set {setting}_KEY; {config.package.upper()}_API_KEY goes to its provider alone",
+            f"Set {config.key_setting}; {config.package.upper()}_API_KEY goes to its provider alone",
         )
     if status == 401:
-        return Unusable(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
+        return Unusable(
+            f"{server} does not accept the key for {config.name}", f"Correct {config.key_setting}"
+        )
     if status in (402, 403) or "insufficient_quota" in (text, getattr(error, "code", "")):
         return Unusable(f"{server} refuses {config.name}: {text}", "Check the account of the key")
     if status == 404:
         return Unusable(
             f"{server} has no model {config.model!r}: {text}",
-            f"Correct {setting} or {setting}_URL, or have the server fetch the model",
+            f"Correct {config.variable} or {config.url_setting}, or have the server fetch the model",
         )
     if status < 400:
         return ModelError(
             f"{server} sends the request elsewhere (status {status}), which is not followed, since the key "
             "would go along",
-            f"Write the address it moved to into {setting}_URL",
+            f"Write the address it moved to into {config.url_setting}",
         )
     if status == 413 or _TOO_LONG.search(_server_text(error)):
         return ModelError(

@@ -267,5 +267,5 @@ async def probe(config: ModelConfig) -> None:
     if models and not {config.model, f"{config.model}:latest"} & models:
         raise ModelError(
             f"The model server at {config.place} does not list {config.model!r}",
-            f"Correct MAILROOM_{config.setting.upper()}, or have the server fetch the model",
+            f"Correct {config.variable}, or have the server fetch the model",
         )

@@ -19,7 +19,7 @@ from shared.contracts.base import amended
 from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
-from shared.llm.config import settings_of
+from shared.llm.config import ROLES, Role, settings_of
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -231,7 +231,7 @@ class RecordedModel:
 
 
 class ModelSession:
-    """The two models of one agent."""
+    """The models of one agent."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus, memory: Memory) -> None:
         settings = settings_of(settings, profile.name)
@@ -240,19 +240,28 @@ class ModelSession:
         self._bus = bus
         self._recall = MemoryRecall(memory)
         self._prompt = SystemPrompt(profile, settings, self._recall)
+        self._of_roles: dict[Role, LanguageModel] = {}
         self.usage = DailyUsage(bus)
         self._budget = Budget(
             task_tokens=settings.task_tokens, day_tokens=settings.day_tokens, day_cost=settings.day_cost
         )
 
     def prepare(self) -> None:
-        """Construct both models, so that a wrong configuration fails at the start; raises ConfigError."""
-        _ = self.model, self.small_model
+        """Construct all models, so that a wrong configuration fails at the start; raises ConfigError."""
+        _ = self.model, self.small_model, [self._model_for(role) for role in ROLES]
 
     @functools.cached_property
     def model(self) -> LanguageModel:
         """The model that reasons; its ``available`` is False if none is configured."""
         return make_model(self._settings, self._profile.name)
+
+    def _model_for(self, role: Role | None) -> LanguageModel:
+        """The model of a ``role``, which is ``model`` if none is set for it."""
+        if role is None or not getattr(self._settings, ROLES[role]):
+            return self.model
+        if role not in self._of_roles:
+            self._of_roles[role] = make_model(self._settings, self._profile.name, role)
+        return self._of_roles[role]
 
     @functools.cached_property
     def small_model(self) -> LanguageModel:
@@ -306,15 +315,17 @@ class ModelSession:
         check: Callable[[T], str | None] | None = None,
         *,
         rules: str = "",
+        role: Role | None = None,
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
-        ``rules`` are in the system prompt, before all that changes from one question to the next. Raises
-        ModelError as ``ask_model`` does, and if no answer passes.
+        ``rules`` are in the system prompt, before all that changes from one question to the next; the model
+        of a ``role`` is asked, if one is set. Raises ModelError as ``ask_model`` does, and if no answer
+        passes.
         """
         await self._require_budget()
         prompt = await self._system(rules)
-        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check)
+        answer, _ = await self._ask(self._model_for(role), [*prompt, *messages], kind, check)
         return answer
 
     async def ask_small_model_for(
