@@ -3,6 +3,7 @@
 import difflib
 import importlib.util
 from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ Setting = Literal["brain", "cerebellum", "brain_fallback", "brain_plan", "brain_
 Role = Literal["plan", "review"]
 """What a model of its own can be set for: making plans, and judging what was done."""
 ROLES: dict[Role, Setting] = {"plan": "brain_plan", "review": "brain_review"}
+OF_OWN, OF_PROVIDER = 2, 16
+"""Requests that are open at once at a server of one's own, which has one machine, and at a provider's."""
 OWN_KEY = ("brain", "cerebellum")  # The settings that have one for an address and a key beside them
 EXAMPLE = (
     "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL), openai-responses:MODEL or "
@@ -47,6 +50,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     effort: str = ""
     temperature: float | None = None
     answer: int = 8_192
+    concurrency: int = 16
+    tokens_per_minute: int = 0
 
     @property
     def name(self) -> str:
@@ -101,6 +106,8 @@ OF_AGENTS = (
     "brain_temperature",
     "brain_answer",
     "brain_context",
+    "brain_concurrency",
+    "brain_tokens_per_minute",
     "cerebellum",
     "cerebellum_url",
     "cerebellum_key",
@@ -276,6 +283,8 @@ def _choose(
         effort=settings.brain_effort,
         temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
         answer=settings.brain_answer,
+        concurrency=settings.brain_concurrency or (OF_OWN if _is_near(address) else OF_PROVIDER),
+        tokens_per_minute=settings.brain_tokens_per_minute,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
     if limit and known is None:
@@ -316,6 +325,15 @@ def _read_url(kind: str, text: str, variable: str) -> str:
     if text.strip() and not usable:
         raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
     return text.strip().rstrip("/") or HOMES.get(kind, "")
+
+
+def _is_near(url: str) -> bool:
+    """Whether the server is on this machine, or in the network that it is in."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".lan", ".internal", ".home.arpa"))
 
 
 def _host(url: str) -> tuple[str, str, int]:

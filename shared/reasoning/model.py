@@ -34,6 +34,7 @@ from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
+from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
 from shared.tasks.context import current_task
@@ -241,6 +242,7 @@ class ModelSession:
         self._recall = MemoryRecall(memory)
         self._prompt = SystemPrompt(profile, settings, self._recall)
         self._of_roles: dict[Role, LanguageModel] = {}
+        self._ledger = OfficeLedger(bus)
         self.usage = DailyUsage(bus)
         self._budget = Budget(
             task_tokens=settings.task_tokens, day_tokens=settings.day_tokens, day_cost=settings.day_cost
@@ -253,20 +255,20 @@ class ModelSession:
     @functools.cached_property
     def model(self) -> LanguageModel:
         """The model that reasons; its ``available`` is False if none is configured."""
-        return make_model(self._settings, self._profile.name)
+        return make_model(self._settings, self._profile.name, ledger=self._ledger)
 
     def _model_for(self, role: Role | None) -> LanguageModel:
         """The model of a ``role``, which is ``model`` if none is set for it."""
         if role is None or not getattr(self._settings, ROLES[role]):
             return self.model
         if role not in self._of_roles:
-            self._of_roles[role] = make_model(self._settings, self._profile.name, role)
+            self._of_roles[role] = make_model(self._settings, self._profile.name, role, self._ledger)
         return self._of_roles[role]
 
     @functools.cached_property
     def small_model(self) -> LanguageModel:
         """The model that works out the parameters of actions."""
-        return make_small_model(self._settings, self._profile.name)
+        return make_small_model(self._settings, self._profile.name, self._ledger)
 
     @property
     def context_characters(self) -> int:
