@@ -7,6 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from services.critic.claims import as_texts, format_counts
 from services.critic.inspection import read_source
 from services.critic.judging import (
@@ -26,11 +28,11 @@ from shared.agent.context import AgentContext
 from shared.contracts import CommandVerdict, TestRun, Verdict
 from shared.errors import ActionError
 from shared.llm.protocol import Message
-from shared.llm.provider import read_answer
+from shared.reasoning.tools import FINISH
 from shared.sandbox import run_command
 from shared.skills.workspace import require_readable
 from shared.source import as_list, as_mapping
-from shared.tasks.actions import ActionRegistry, Outcome, register_action
+from shared.tasks.actions import Action, ActionRegistry, Outcome, register_action
 from shared.tasks.evidence import ENDING, format_verdict
 from shared.text.display import escape_invisible, excerpt, flatten
 
@@ -58,14 +60,21 @@ the record; what the author says is a claim.
   once. Style sends nothing back. Do not ask for what cannot be had; a failure that says honestly why is
   a result.
 
-Your last message is your verdict, this JSON alone:
-{{"approved": false,
- "criteria": [{{"task": "NAME", "number": 1, "met": true, "why": "...", "source": "PLACE"}}],
- "reasons": [{{"task": "NAME", "text": "...", "source": "PLACE"}}], "redo": ["NAME"]}}
-criteria has each criterion that you are asked about. PLACE is file:line, or a command on record as it stands
-there. reasons say what is wrong, none where you approve; redo names the tasks to be done again."""
+You end with your verdict (finish_task), which has every criterion that you are asked about."""
+FORM = Action(
+    name=FINISH,
+    description="Give your verdict",
+    param_infos={
+        "approved": "Whether all of it holds",
+        "criteria": "Each criterion that you are asked about: task, number, met, why (a few words), source "
+        "(file:line, or a command on record as it stands there)",
+        "reasons": "What is wrong, none where you approve: task, text, source (as above)",
+        "redo": "Names of the tasks to be done again, none where you approve",
+    },
+    params=Judgement,
+)
 TASK = "Judge whether these results do what was asked for."
-ASKED = "Say of each criterion whether it is met, and where that shows:"
+ASKED = "Criteria of {}; say of each whether it is met, and where that shows:"
 
 
 def format_question(
@@ -97,12 +106,11 @@ def format_question(
         if not each.certain
     ]
     known = {(each.task, each.number) for each in settled}
-    stated = [
-        f"- {task}, criterion {number}: {flatten(text, 500)}"
-        for (task, number), text in criteria_of(results).items()
-        if (task, number) not in known
-    ]
-    asked = ["\n".join([ASKED, *stated])] if stated else []
+    asked: list[str] = []
+    for name in results:
+        stated = criteria_of({name: results[name]}).items()
+        left = [f"{each[1]}. {flatten(text, 500)}" for each, text in stated if each not in known]
+        asked += ["\n".join([ASKED.format(name), *left])] if left else []
     return "\n\n".join([f"{TASK} The marks end in {mark}.", *quoted, "\n".join(found), *asked])
 
 
@@ -266,19 +274,23 @@ async def _ask(
     if tools := await open_tools(context, judged, rerun):
         offered.register(tools)
     ended = await context.run_loop(
-        question, offered=offered.select(), persona=RULES, key="review", max_steps=MAX_TURNS, alone=True
+        question,
+        offered=offered.select(),
+        form=FORM,
+        role="review",
+        persona=RULES,
+        key="review",
+        max_steps=MAX_TURNS,
+        alone=True,
     )
-    try:
-        found = read_answer(ended.result, Judgement)
-        fault = find_fault(found, judged, settled, Places(judged, rerun))
-        if not fault:
-            return found
-    except ValueError as error:
-        fault = str(error)
+    found = msgspec.json.decode(ended.result, type=Judgement)
+    fault = find_fault(found, judged, settled, Places(judged, rerun))
+    if not fault:
+        return found
     again = [
         Message(role="user", text=question),
-        Message(role="assistant", text=excerpt(ended.result, QUOTED) or "(nothing)"),
+        Message(role="assistant", text=excerpt(ended.result, QUOTED)),
         Message(role="user", text=UNUSABLE.format(fault)),
     ]
     check = partial(find_fault, results=judged, settled=settled)
-    return await context.models.ask_model_for(again, Judgement, check, rules=RULES, tries=1)
+    return await context.models.ask_model_for(again, Judgement, check, rules=RULES, role="review", tries=1)

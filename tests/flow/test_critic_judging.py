@@ -74,7 +74,7 @@ def reviewer(request: Request) -> Answer:
     """A reviewer by rules: it reads the patch that it was shown, and obeys nothing in it."""
     shown, text = quoted(request), text_of(request)
     added = [line[1:] for line in shown.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    asked = re.findall(r"^- fix, criterion (\d+): (.+)$", text, re.MULTILINE)
+    asked = re.findall(r"^(\d+)\. (.+)$", text.partition("Criteria of fix;")[2], re.MULTILINE)
     reasons = []
     if any("return 3" in line for line in added):
         reasons.append({"task": "fix", "text": "it returns 3 whatever is added", "source": "sums.py:2"})
@@ -99,7 +99,7 @@ def reviewer(request: Request) -> Answer:
         "criteria": criteria,
         "redo": ["fix"] if reasons else [],
     }
-    return Answer(text=json.dumps(verdict))
+    return Answer(calls=[("finish_task", verdict)])
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_a_right_patch_is_approved_in_one_call_with_places(tmp_path: Path,
     assert "$ python -m unittest -> exit code 0" in shown
     assert "+    return a + b" in shown
     # What programs settle is not asked.
-    assert "criterion 1: No test" not in text_of(request)
+    assert "1. No test" not in text_of(request)
     assert sorted(each["function"]["name"] for each in request.body["tools"]) == [
         "finish_task",
         "read_file",
@@ -194,8 +194,8 @@ async def test_a_patch_that_does_something_else_is_sent_back(tmp_path: Path, rep
 
 
 async def test_a_persuaded_model_overrules_no_program(tmp_path: Path, repo: Path) -> None:
-    yes = json.dumps({"approved": True})
-    verdict, requests = await judged(tmp_path, repo, lambda _: Answer(text=yes), fix=fixed(tmp_path, BROKEN))
+    yes = Answer(text=json.dumps({"approved": True}))
+    verdict, requests = await judged(tmp_path, repo, lambda _: yes, fix=fixed(tmp_path, BROKEN))
     assert verdict.decision == "sent_back", verdict
     assert requests == [], "a patch that does not apply is not judged"
 
@@ -255,7 +255,7 @@ async def test_a_review_goes_on_after_kill_9_without_asking_again(tmp_path: Path
             return Answer(calls=[("read_file", {"path": "sums.py"})])
         hang = 0.0 if waiting.is_set() else 60.0
         loop.call_soon_threadsafe(waiting.set)
-        return Answer(text=reviewer(request).text, hang=hang)
+        return Answer(calls=reviewer(request).calls, hang=hang)
 
     with serve_model(by=by) as server:
         async with open_team(tmp_path, ["critic", "engineer"], **brain(server)) as team:
@@ -346,7 +346,7 @@ async def test_a_judgement_that_is_none_is_asked_for_again_and_then_the_content_
 ) -> None:
     verdict = await scripted(tmp_path, reply, answer=answered())
     assert (verdict.approved, verdict.decision) == (False, "not_checked")
-    assert verdict.checked.unjudged[0].startswith("the content: The model scripted:")
+    assert verdict.checked.unjudged[0].startswith("the content: The model")
     (tmp_path / "again").mkdir()
     mended = await scripted(tmp_path / "again", reply, {"approved": True}, answer=answered())
     assert mended.decision == "approved"
@@ -358,4 +358,4 @@ async def test_it_is_asked_twice_and_not_more(tmp_path: Path, repo: Path) -> Non
     )
     assert verdict.decision == "not_checked"
     assert len(requests) == 2
-    assert "That verdict cannot be used: there is no JSON in it" in text_of(requests[1])
+    assert "The parameters of finish_task are wrong" in text_of(requests[1])
