@@ -254,12 +254,14 @@ async def judge_results(
         return verdict
     places = Places(judged, rerun)
     try:
-        known = await context.models.quote_known(goal)
+        recalled = await context.models.quote_known(goal)
         asked = format_question(judged, goal, verdict, rerun, settled)
-        found = await _ask(context, "\n\n".join(filter(None, [asked, known])), judged, rerun, settled)
+        found = await _ask(context, "\n\n".join(filter(None, [asked, recalled])), judged, rerun, settled)
     except ActionError as error:
         return leave_open(verdict, f"the content: {error}")
-    return combine(verdict, found, results, places)
+    known = {(each.task, each.number) for each in settled}
+    left = tuple(each for each in found.criteria if (each.task, each.number) not in known)
+    return combine(verdict, msgspec.structs.replace(found, criteria=left), results, places)
 
 
 async def _ask(
