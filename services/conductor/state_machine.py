@@ -85,6 +85,7 @@ def format_undone(goal: Goal) -> str:
     return shorten("; ".join(filter(None, [format_left_out(goal), *named, *more])), 2_000)
 
 
+MAX_ASKED = 2_000  # Characters of a goal's own words that go with each of its tasks
 OVERDUE = "its deadline passed before it was done"  # Why a goal ended at its deadline
 MAX_PATTERNS = 20  # Patterns that are counted as used for one goal: the first ones
 FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
@@ -309,6 +310,8 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["action"] = task.action
     if task.action or task.params:
         context["params"] = task.params
+    if not task.action and task.text != goal.text:
+        context["asked"] = shorten(goal.text, MAX_ASKED)
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
     if goal.verdict.get("reasons"):
@@ -356,7 +359,7 @@ def review_needs_repair(goal: Goal) -> bool:
     return may_repair(goal) and decision_of(goal) == "sent_back" and all_ended(goal)
 
 
-def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
+def apply_plan(goal: Goal, tasks: Sequence[GoalTask], left_out: Sequence[str] = ()) -> Goal:
     """``goal`` with a plan's ``tasks``: completed ones stay, the others are kept as ``earlier``."""
     done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED)
     given_up = tuple(task for task in goal.tasks if task.status is not TaskStatus.COMPLETED)
@@ -365,10 +368,26 @@ def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
         tasks=skip_blocked((*done, *tasks)),
         earlier=(*goal.earlier, *given_up),
         plans=goal.plans + 1,
+        left_out=tuple(dict.fromkeys((*goal.left_out, *left_out))),
         thinking="",
         status=TaskStatus.IN_PROGRESS,
         review_task_id="",
     )
+
+
+def adopt_playbook(goal: Goal, planned: Goal, left_out: Sequence[str] = ()) -> Goal:
+    """``goal`` with the playbook, and its tasks, of ``planned``."""
+    taken = {name: getattr(planned, name) for name in ("playbook", "parameters", "tasks")}
+    left = tuple(left_out) or planned.left_out
+    return msgspec.structs.replace(goal, **taken, left_out=left, thinking="", status=TaskStatus.IN_PROGRESS)
+
+
+def ask_back(goal: Goal, question: str) -> Goal:
+    """``goal`` ended with a question to the person; what the person answers has it go on."""
+    how = f"Answer with: mailroom resume {goal.goal_id} --say '...'"
+    reason = f"it waits for an answer: {question}"[:2_000]
+    asked = {"question": question, "answer": f"{question}\n\n{how}", "thinking": ""}
+    return end(goal, TaskStatus.COMPLETED, reason, **asked)
 
 
 def give_up_repair(goal: Goal, reason: str) -> Goal:

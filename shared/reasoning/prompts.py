@@ -280,6 +280,7 @@ MAX_INPUTS = 100_000
 """Characters of everything quoted together; if there is more, the longest texts are shortened most."""
 MAX_NAME = 200  # Characters of a reference in the title of what it names
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
+_OF_LETTERS = ("letter", "history", "session_id", "hops")  # Of a context: what the conversation has already
 NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
 
 
@@ -296,6 +297,8 @@ def frame_task(
     inputs = {}
     if isinstance(results, dict):
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
+    if asked := task.context.get("asked"):
+        inputs["What the person asked for, of which this is a part"] = _format(asked)
     if feedback := task.context.get("feedback"):
         inputs["The reviewer sent it back, because"] = _format(feedback)
     if told := task.context.get("instructions"):
@@ -303,7 +306,7 @@ def frame_task(
     rest = {
         key: value
         for key, value in task.context.items()
-        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
+        if key not in ("inputs", "asked", "feedback", "instructions", *_OF_LETTERS)
     }
     if rest:
         inputs["What goes with it"] = _format(rest)
