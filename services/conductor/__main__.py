@@ -13,10 +13,18 @@ from services.conductor.goal_runner import THINKING, GoalRunner, GoalStore, Stat
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
-from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
+from services.conductor.planner import (
+    NAMED,
+    NoPlaybook,
+    Planner,
+    Roster,
+    find_addressee,
+    give_whole,
+    request_of,
+)
 from services.conductor.playbook import MissingParameter, load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.state_machine import BY_MODEL, OVERDUE, PLAN, REPAIR, apply_plan, needs_plan
 from services.conductor.submission import (
     Continued,
     answer_mail,
@@ -225,9 +233,12 @@ class Conductor(Agent):
         except MissingParameter as error:
             return await self._runner.ask_back(StoredGoal(goal, stored.seq), str(error))
         except NoPlaybook as error:
-            if self._model.available:
+            if not self._model.available:
+                return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
+            if not (agent := find_addressee(request_of(goal), await self._roster.pages())):
                 return await self._runner.ask_model(PLAN, goal, stored)
-            return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
+            whole = msgspec.structs.replace(goal, playbook=BY_MODEL)
+            planned = apply_plan(whole, [give_whole(goal, agent)])
         except ActionError as error:
             return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
         return await self._runner.advance(planned, stored)

@@ -1,13 +1,14 @@
 """Plans goals without a model, by the context or the nearest playbook; knows which agents there are."""
 
 import asyncio
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import tenacity
 
-from services.conductor.coverage import find_left_over
+from services.conductor.coverage import find_left_over, find_parts
 from services.conductor.playbook import (
     MissingParameter,
     Playbook,
@@ -188,6 +189,11 @@ def _named_task(goal: Goal) -> GoalTask:
     )
 
 
+def give_whole(goal: Goal, agent: str) -> GoalTask:
+    """The one task of a goal that an agent gets in the person's words."""
+    return GoalTask(name="task", task_id=f"{goal.goal_id}-task-1", text=request_of(goal), assignee=agent)
+
+
 class Roster:
     """The agents by name: those at work, and those with a profile on this machine."""
 
@@ -226,6 +232,15 @@ class Roster:
 def request_of(goal: Goal) -> str:
     """What is asked for: the goal's text, with what people added to it."""
     return " ".join([goal.text, *(each.text for each in goal.instructions)]).strip()
+
+
+def find_addressee(text: str, agents: Mapping[str, AgentPage]) -> str:
+    """The agent to which ``text`` gives all that it asks for, as in "ask the engineer to"; empty for none."""
+    names = [name for name in agents if name not in NO_TASKS and agents[name].thinks]
+    named = {name for name in names if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)}
+    called = WAYS["address"].match(text)
+    name = (called["asked"] or called["named"]).lower() if called else ""
+    return name if called and named == {name} and len(find_parts(text[called.end() :])) == 1 else ""
 
 
 # --- what a request says ----------------------------------------------------------------------------
