@@ -41,11 +41,18 @@ class Classifying:
 STEP = PlaybookStep(name="a", assignee="scout", action="read", text="Do it")
 TOPIC = Parameter(kind="text", description="the topic", pattern=r"about (?P<value>.+)")
 BOOKS = {
-    "look": Playbook(name="look", description="Looks.", examples=("look at it",), tasks=(STEP,)),
+    "look": Playbook(
+        name="look",
+        description="Looks.",
+        examples=("look at it",),
+        words="peek",
+        tasks=(STEP,),
+    ),
     "write": Playbook(
         name="write",
         description="Writes.",
         examples=("write about TOPIC",),
+        words="note",
         parameters={"topic": TOPIC},
         tasks=(STEP,),
     ),
