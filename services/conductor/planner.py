@@ -31,7 +31,7 @@ from shared.messaging.delegation import Directory
 from shared.plans import AgentPage, pages_of
 from shared.settings import Settings
 from shared.tasks.profiles import PREFIX, read_names
-from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT, split_sentences
+from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT, find_terms, split_sentences
 
 NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
@@ -71,6 +71,7 @@ class Planner:
         self._memory = memory
         self._has_model = has_model
         self._against = load_counterexamples()
+        self._desk_words = frozenset(find_terms(" ".join(self._against.desk)))
 
     async def plan(self, goal: Goal, *, alone: bool = False) -> Goal:
         """``goal`` with its tasks; raises ActionError if it cannot be planned.
@@ -131,7 +132,7 @@ class Planner:
             for name, score in found.items()
             if name in (DESK, NOBODY) or (name in self._playbooks and only in (None, self._playbooks[name]))
         )
-        if nearest == DESK and score >= NEAR_ENOUGH:
+        if nearest == DESK and score >= NEAR_ENOUGH and not self._desk_words.isdisjoint(find_terms(text)):
             raise NoPlaybook(
                 "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
             )

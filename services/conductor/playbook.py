@@ -158,14 +158,18 @@ def _load(path: Path, kind: type[T], fault: str) -> T:
 
 
 def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
-    """``goal`` with the playbook's tasks, for each folder that it names.
+    """``goal`` with the playbook's tasks, for each folder or address that it names.
 
     Raises ActionError if a parameter is missing, or none of the folders can be used.
     """
-    folder = next((name for name, each in playbook.parameters.items() if each.kind == "folder"), "")
-    given = goal.context.get(folder) if folder else None
-    named = find_folders("\n".join(f'"{path}"' for path in listed(given)) if given else goal.text)
-    if not folder or len(named) < 2 or (given and len(listed(given)) < 2):
+    kinds = {each.kind: name for name, each in reversed(playbook.parameters.items()) if each.kind in SEVERAL}
+    several = kinds.get("folder") or kinds.get("url") or ""
+    given = listed(goal.context.get(several)) if several else []
+    if not kinds.get("folder"):
+        named = [Named(url) for url in given or find_urls(goal.text)]
+    else:
+        named = find_folders("\n".join(f'"{path}"' for path in given) if given else goal.text)
+    if not several or len(named) < 2 or len(given) == 1:
         values = fill_parameters(playbook, goal.text, goal.context)
         tasks = tasks_of(playbook, goal.goal_id, values)
         return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
@@ -174,8 +178,8 @@ def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
     every: list[GoalTask] = []
     for name, each in name_folders(named).items():
         usable = each.path if not each.problem else "/"
-        values = fill_parameters(playbook, goal.text, {**goal.context, folder: usable})
-        for task in tasks_of(playbook, goal.goal_id, {**values, folder: each.path}):
+        values = fill_parameters(playbook, goal.text, {**goal.context, several: usable})
+        for task in tasks_of(playbook, goal.goal_id, {**values, several: each.path}):
             own = msgspec.structs.replace(
                 task,
                 name=f"{task.name}-{name}",
@@ -216,8 +220,7 @@ _FORMS = {"folder": " by its absolute path, such as /home/me/project", "url": " 
 
 def _find(parameter: Parameter, text: str) -> str:
     if parameter.kind == "url":
-        found = URL_IN_TEXT.search(text)
-        return trim(found[0]) if found else ""
+        return next(iter(find_urls(text)), "")
     if parameter.kind == "folder":
         return next(iter(_paths(text)), "")
     found = parameter.regex.search(text)
@@ -257,6 +260,7 @@ EXCEPT = re.compile(r"\b(?:not|except|without|excluding|ignor(?:e|ing)|other tha
 """Words after which a path is not meant."""
 
 
+SEVERAL = ("folder", "url")  # Kinds of which a request may name several
 UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")  # What the name of a task cannot have
 
 
@@ -291,6 +295,11 @@ class _Path(NamedTuple):
     is_meant: bool = True
 
 
+def find_urls(text: str) -> list[str]:
+    """Every address that ``text`` names, once."""
+    return list(dict.fromkeys(trim(found[0]) for found in URL_IN_TEXT.finditer(text)))[:MAX_FOLDERS]
+
+
 def _paths(text: str) -> Iterable[str]:
     return (each.path for each in _find_paths(text) if each.is_meant)
 
@@ -320,7 +329,7 @@ def find_places(playbook: Playbook, text: str) -> list[tuple[int, int]]:
                 each.place for each in paths if each.is_meant or not each.path.startswith(tuple(meant))
             ]
         elif parameter.kind == "url":
-            places += [found.span() for found in list(URL_IN_TEXT.finditer(text))[:1]]
+            places += [found.span() for found in URL_IN_TEXT.finditer(text)]
         elif parameter.kind == "text":
             found = parameter.regex.search(text)
             places += [found.span("value")] if found else []

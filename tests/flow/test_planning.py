@@ -196,7 +196,6 @@ PARTS = {
     "What changed in {path} since v2.11.0": "'since v2.11.0'",
     "check up on {path} but skip the linter": "'skip the linter'",
     "run the tests of {path} except {path}/b": "'except {path}/b'",
-    "read https://example.org/a and https://example.org/b": "'https://example.org/b'",
     "research retrieval augmented generation since 2024, max 3 papers": "'since 2024', 'max 3 papers'",
     "were there commits by Bob in {path} last week?": "'by Bob'",
     "lint {path}, then the tests only if there are no errors": "'the tests only if there are no errors'",
