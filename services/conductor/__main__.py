@@ -13,7 +13,7 @@ from services.conductor.goal_runner import THINKING, GoalRunner, GoalStore, Stat
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
-from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
+from services.conductor.planner import NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
@@ -68,7 +68,7 @@ class Conductor(Agent):
         self.playbooks = load_playbooks()
         self._model = context.models.model
         self.planner = Planner(self.playbooks, context.memory, has_model=self._model.available)
-        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
+        self.learner = MetaLearner(context.bus)
         self._roster = Roster(context.directory, context.bus, context.settings)
         self._board = StatusBoard(context.bus)
         self._store = GoalStore(context.bus, self._board)
@@ -77,7 +77,7 @@ class Conductor(Agent):
         )
         self._patterns = PatternBook(context.memory, self.learner, context.bus.derive_id)
         decisions = ModelDecisions(
-            context.models, self._factory, self.learner, self._roster, self._patterns, self._open_mentioned
+            context.models, self._factory, self._roster, self._patterns, self._open_mentioned
         )
         self._runner = GoalRunner(
             context, self._store, self.playbooks, self._roster, self.learner, decisions, self._patterns
@@ -193,9 +193,6 @@ class Conductor(Agent):
         try:
             planned = await self.planner.plan(goal)
             await self._roster.require([task.assignee for task in planned.tasks])
-            if self.context.settings.learned_routing and planned.playbook != NAMED:
-                tasks = self.learner.route(planned.tasks, await self._roster.pages())
-                planned = msgspec.structs.replace(planned, tasks=tasks)
             planned = await self._patterns.apply(planned)
         except NoPlaybook as error:
             if self._model.available:

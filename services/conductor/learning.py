@@ -1,4 +1,4 @@
-"""What is learned from goals: statistics, used to choose between agents, and lessons that become patterns."""
+"""What is learned from goals: statistics, and lessons that become patterns."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.planner import NAMED, NO_TASKS
+from services.conductor.planner import NAMED
 from services.conductor.review import REPOSITORY
 from services.conductor.state_machine import BY_MODEL
 from shared import subjects
@@ -29,7 +29,6 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.cognition import kind_of, spending_of
-from shared.plans import AgentPage
 from shared.text.display import count, shorten
 from shared.text.prose import PATH_IN_TEXT
 
@@ -38,7 +37,6 @@ INDEX = "all"  # The record that lists the others: an agent cannot read what it 
 MAX_RECORDS = 1_000
 """Pairs of an agent and a kind of task that are recorded: a model may name a new kind each time."""
 FIRST = 2  # The index is stored with a record up to this sample, in case the first commit was refused
-ENOUGH = 5  # Tasks an agent must have ended before its figures count: with fewer, luck outweighs skill
 
 
 class MetaLearner:
@@ -48,9 +46,8 @@ class MetaLearner:
     records what it saw itself; ``mailroom kpi --agents`` computes exact figures from the log.
     """
 
-    def __init__(self, bus: Bus, *, routing: bool) -> None:
+    def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._routing = routing
         self._records: dict[str, Experience] = {}
 
     async def restore(self) -> None:
@@ -131,46 +128,10 @@ class MetaLearner:
         """The statistics of an agent at a kind of task; None if there are none."""
         return self._records.get(record_name(agent, kind))
 
-    def route(self, tasks: Sequence[GoalTask], pages: Mapping[str, AgentPage]) -> tuple[GoalTask, ...]:
-        """``tasks``, each assigned to the agent that does it best; unchanged if learned routing is off.
-
-        Only a task with a named action that several agents at work offer, with these parameters, can move,
-        and only between agents with at least ENOUGH tasks of the kind; an agent with fewer keeps its task.
-        """
-        placed = []
-        for task in tasks:
-            able: dict[str, Experience] = {}
-            for name, page in pages.items() if self._routing and task.action else ():
-                offers = all(page.offers(task.action, parameter) for parameter in ("", *task.params))
-                seen = self.experience(name, task.action[:60])
-                if offers and name not in NO_TASKS and seen is not None and seen.samples >= ENOUGH:
-                    able[name] = seen
-            if task.assignee in able and len(able) > 1:
-                scores = score(able)
-                order = {name: (scores[name], name == task.assignee) for name in scores}
-                task = msgspec.structs.replace(task, assignee=max(order, key=order.__getitem__))
-            placed.append(task)
-        return tuple(placed)
-
 
 def _kind(goal: Goal, task: GoalTask) -> str:
     planned = "" if goal.playbook in ("", BY_MODEL, NAMED) else f"{goal.playbook}.{task.name}"
     return kind_of(task.text, task.action, planned)
-
-
-def score(able: Mapping[str, Experience]) -> dict[str, float]:
-    """A score of each agent at a kind of task, at most 1.
-
-    (completed + 1) / (tasks + 2), which discounts few samples; less 0.1 times the retries a task, at most
-    0.1; less up to 0.1 for being slower than the shortest median duration.
-    """
-    quickest = min(seen.duration for seen in able.values())
-    return {
-        name: (seen.completed + 1) / (seen.samples + 2)
-        - 0.1 * min(1.0, seen.retries)
-        - 0.1 * (1 - (quickest / seen.duration if seen.duration > 0 else 1.0))
-        for name, seen in able.items()
-    }
 
 
 def record_name(agent: str, kind: str) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.learning import MetaLearner
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import NO_TASKS, Roster
 from services.conductor.report_sections import result_text
@@ -85,7 +84,6 @@ class ModelDecisions:
         self,
         models: ModelSession,
         factory: SpecialistFactory,
-        learner: MetaLearner,
         roster: Roster,
         patterns: PatternBook,
         open_mentioned: Callable[[Goal], Awaitable[str]],
@@ -93,7 +91,6 @@ class ModelDecisions:
         self._models = models
         self._open_mentioned = open_mentioned
         self._factory = factory
-        self._learner = learner
         self._roster = roster
         self._patterns = patterns
 
@@ -135,7 +132,7 @@ class ModelDecisions:
         )
         for request in missing_specialists(plan, agents).values():
             await self._factory.create(request.domain, request.requirements, goal.requester)
-        return self._learner.route(tasks_of(plan, goal), agents)
+        return tasks_of(plan, goal)
 
     async def _answer(self, goal: Goal, results: Mapping[str, Any]) -> str:
         """An answer from the results, labelled and with its sources; empty if the model gives none."""
