@@ -146,7 +146,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Annotated[int, Meta(ge=4_000)] = 100_000
-    """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
+    """The model's context in tokens; a longer conversation is summarised by the model."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
