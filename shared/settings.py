@@ -156,7 +156,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Annotated[int, Meta(ge=4_000)] = 100_000
-    """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
+    """The model's context in tokens; a longer conversation is summarised by the model."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
@@ -179,8 +179,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
-    learned_routing: bool = False
-    """Whether the conductor prefers the agents that did best at a kind of task before."""
     max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None

@@ -14,7 +14,6 @@ from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import (
-    NAMED,
     NoPlaybook,
     Planner,
     Roster,
@@ -81,7 +80,7 @@ class Conductor(Agent):
         self.playbooks = load_playbooks()
         self._model = context.models.model
         self.planner = Planner(self.playbooks, context.memory, has_model=self._model.available)
-        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
+        self.learner = MetaLearner(context.bus)
         self._roster = Roster(context.directory, context.bus, context.settings)
         self._board = StatusBoard(context.bus)
         self._store = GoalStore(context.bus, self._board)
@@ -92,7 +91,6 @@ class Conductor(Agent):
         decisions = ModelDecisions(
             context.models,
             self._factory,
-            self.learner,
             self._roster,
             self._patterns,
             self._read_beside,
@@ -226,9 +224,6 @@ class Conductor(Agent):
         try:
             planned = await self.planner.plan(goal)
             await self._roster.require([task.assignee for task in planned.tasks])
-            if self.context.settings.learned_routing and planned.playbook != NAMED:
-                tasks = self.learner.route(planned.tasks, await self._roster.pages())
-                planned = msgspec.structs.replace(planned, tasks=tasks)
             planned = await self._patterns.apply(planned)
         except MissingParameter as error:
             return await self._runner.ask_back(StoredGoal(goal, stored.seq), str(error))

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from services.conductor.coverage import find_dropped, find_left_over
-from services.conductor.learning import MetaLearner
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import NO_TASKS, Roster, request_of
 from services.conductor.playbook import Playbook, apply_playbook, find_places
@@ -115,7 +114,6 @@ class ModelDecisions:
         self,
         models: ModelSession,
         factory: SpecialistFactory,
-        learner: MetaLearner,
         roster: Roster,
         patterns: PatternBook,
         open_mentioned: Callable[[Goal], Awaitable[str]],
@@ -127,7 +125,6 @@ class ModelDecisions:
         self._plan_alone = plan_alone
         self._open_mentioned = open_mentioned
         self._factory = factory
-        self._learner = learner
         self._roster = roster
         self._patterns = patterns
 
@@ -208,7 +205,7 @@ class ModelDecisions:
             return lambda now: adopt_playbook(now, planned, left_out)
         for request in missing_specialists(plan, agents).values():
             await self._factory.create(request.domain, request.requirements, goal.requester)
-        tasks = self._learner.route(tasks_of(plan, goal), agents)
+        tasks = tasks_of(plan, goal)
         return lambda now: apply_plan(now, tasks, left_out)
 
     async def _answer(self, goal: Goal, results: Mapping[str, Any]) -> str:

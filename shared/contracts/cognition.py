@@ -204,7 +204,6 @@ class PatternOrigin(StrEnum):
 
     REPAIR = "repair"
     REVIEW = "review"
-    FAILURES = "failures"
     CORRECTION = "correction"
 
 
@@ -234,9 +233,8 @@ class Pattern(Contract, frozen=True, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """The strategy with what it rests on: something that helped, or failures that nothing has helped."""
-        helped = self.learned_from is not PatternOrigin.FAILURES
-        return f"What helped: {self.strategy}" if helped else self.strategy
+        """The strategy, as what helped."""
+        return f"What helped: {self.strategy}"
 
     @property
     def pays(self) -> bool:

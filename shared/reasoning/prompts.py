@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+from weakref import WeakSet
 
 import msgspec
 
@@ -25,7 +26,7 @@ from shared.reasoning.loop import Conclusion
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
-from shared.tasks.context import Opened, current_task
+from shared.tasks.context import Opened, TaskContext, current_task
 from shared.tasks.profiles import Profile
 from shared.tasks.speaker import WITNESSES
 from shared.text.display import excerpt, format_network_error, quote
@@ -200,7 +201,7 @@ class SystemPrompt:
 
     The briefing is read again for each task, when memory announces a change that touches it, and after AGE
     seconds. What says the same as before keeps its text, version and all, since providers cache a prompt by
-    its beginning.
+    its beginning; for the same reason a task that began while memory did not answer goes on without one.
     """
 
     def __init__(self, profile: Profile, settings: Settings, recall: MemoryRecall) -> None:
@@ -212,6 +213,7 @@ class SystemPrompt:
         self._briefing_until = 0.0
         self._changes, self._read = 0, -1
         self._tasks: deque[str] = deque(maxlen=TASKS)
+        self._without: WeakSet[TaskContext] = WeakSet()
 
     @property
     def shown(self) -> set[str]:
@@ -221,7 +223,8 @@ class SystemPrompt:
     async def parts(self, rules: str = "") -> tuple[str, str]:
         """The prompt as of now, as ``compose_prompt`` has it; what is outdated is read again."""
         await asyncio.gather(self._read_soul(), self._read_briefing())
-        briefing = self._briefing.text if self._briefing else ""
+        held = None if current_task.get() in self._without else self._briefing
+        briefing = held.text if held else ""
         return compose_prompt(self._soul, briefing, rules, format_day(self._settings))
 
     def apply(self, change: GraphVersion) -> None:
@@ -241,15 +244,21 @@ class SystemPrompt:
         task = current_task.get()
         task_id = task.task.task_id if task else ""
         known = not task_id or task_id in self._tasks
-        if known and self._read == self._changes and time.monotonic() <= self._briefing_until:
+        unchanged = self._read == self._changes
+        if known and unchanged and (time.monotonic() <= self._briefing_until or task in self._without):
             return
         changes = self._changes
         try:
             briefing = await self._recall.brief(self._profile.name, self._settings)
         except MailroomError as error:
             log.warning("no_briefing", agent=self._profile.name, reason=str(error))
-            self._briefing = None
+            if not (known and unchanged):
+                self._briefing = None
+            if task and not self._briefing:
+                self._without.add(task)
         else:
+            if task:
+                self._without.discard(task)
             if self._briefing is None or _content(briefing) != _content(self._briefing):
                 self._briefing = briefing
         self._read, self._briefing_until = changes, time.monotonic() + AGE
