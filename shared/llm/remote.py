@@ -14,6 +14,7 @@ import msgspec
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.clients import CONNECT, MalformedResponse, TransientError, explain, heard, open_client
 from shared.llm.config import ModelConfig
+from shared.llm.dialects import forget_dialects
 from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
 from shared.llm.provider import ModelRequest, Provider, estimate_request
 from shared.llm.scripted import read_script
@@ -86,8 +87,9 @@ _breakers: dict[str, CircuitBreaker] = {}
 
 
 def forget_breaker(url: str) -> None:
-    """Have the server at ``url`` begin without failures."""
+    """Have the server at ``url`` begin without failures, as one that takes everything."""
     _breakers.pop(url, None)
+    forget_dialects(url)
 
 
 T = TypeVar("T")

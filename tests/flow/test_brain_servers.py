@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -210,18 +210,44 @@ async def test_malformed_arguments_come_back_as_written_and_go_out_as_an_object(
         assert (await brain.complete([*TALK, told], tools=[READ])).text == "Done."
 
 
+class Step(msgspec.Struct):
+    action: str
+    after: tuple[int, ...] = ()
+    why: str = "none"
+
+
+class Deep(msgspec.Struct):
+    steps: list[Step]
+    level: Literal["low", "high"] = "low"
+
+
 async def test_a_structured_answer_is_asked_for_natively(kind):
-    with serve_model('{"steps": ["look"]}') as server:
-        plan, usage = await ask_for(brain_at(server, kind), TALK, Plan)
-    assert (plan.steps, usage.calls) == (["look"], 1)
+    given = '{"steps": [{"action": "look", "after": null, "why": null}], "level": null}'
+    with serve_model(given) as server:
+        plan, usage = await ask_for(brain_at(server, kind), TALK, Deep)
+    # Held to every field, a model writes null for what it leaves to the default.
+    assert (plan, usage.calls) == (Deep(steps=[Step(action="look")]), 1)
     body = server.requests[0].body
     if kind == "openai":
-        native = body["response_format"]["json_schema"]["schema"]
+        native = body["response_format"]["json_schema"]
     elif kind == "openai-responses":
-        native = body["text"]["format"]["schema"]
+        native = body["text"]["format"]
     else:
-        native = body["tools"][0]["input_schema"]
-    assert native["required"] == ["steps"]
+        assert body["tools"][0]["input_schema"]["required"] == ["steps"]
+        return
+    assert native["strict"] is True
+    assert native["schema"]["required"] == ["steps", "level"]
+
+
+async def test_an_answer_with_any_fields_is_asked_for_by_a_schema_that_holds_to_nothing(kind):
+    class Free(msgspec.Struct):
+        facts: dict[str, Any]
+
+    with serve_model('{"facts": {"a": 1}}') as server:
+        found, _ = await ask_for(brain_at(server, kind), TALK, Free)
+    assert found.facts == {"a": 1}
+    shape = server.requests[0].body.get("response_format", {}).get("json_schema", {})
+    assert "strict" not in shape
 
 
 async def test_a_wrong_structure_is_asked_for_again(kind):
@@ -279,13 +305,47 @@ def refuse(field: str, message: str, status: int = 400) -> Any:
     return answer
 
 
-async def test_a_server_without_json_schemas_is_asked_by_the_prompt_from_then_on():
+WIRED = ["openai", "openai-responses"]
+
+
+@pytest.mark.parametrize("wire", WIRED)
+async def test_a_server_that_refuses_a_shape_is_asked_in_the_next_way_from_then_on(wire):
+    asked: list[str] = []
+
+    def answer(request: Any) -> Answer:
+        chat = request.body.get("response_format", {}).get("json_schema")
+        native = chat or request.body.get("text", {}).get("format")
+        how = "text" if "tool_choice" not in request.body else "tool"
+        how = how if not native else "strict" if native.get("strict") else "schema"
+        asked.append(how)
+        if how == "strict":
+            return refused("Invalid schema: strict is not supported")
+        if how == "schema":
+            return refused("response_format json_schema is not supported")
+        if how == "tool" and many:
+            return refused("tool_choice forces tool use, which is not supported")
+        given = '{"steps": ["look"]}'
+        return Answer(calls=[("give_answer", given)]) if how == "tool" else Answer(text=given)
+
+    def refused(message: str) -> Answer:
+        return Answer(status=400, body=f'{{"error": {{"message": "{message}"}}}}')
+
+    for many in (False, True):
+        asked.clear()
+        with serve_model(by=answer) as server:
+            for _ in range(2):  # a model of its own each: what is known is known of the server
+                assert (await ask_for(brain_at(server, wire), TALK, Plan))[0].steps == ["look"]
+        last = "text" if many else "tool"
+        assert asked == ["strict", "schema", "tool", *(["text"] if many else []), last]
+
+
+async def test_a_server_without_json_schemas_is_made_to_call_a_tool_from_then_on():
     with serve_model(by=refuse("response_format", "response_format json_schema is not supported")) as server:
         brain = brain_at(server, "openai")
         for _ in range(2):
             assert (await ask_for(brain, TALK, Plan))[0].steps == ["look"]
     assert ["response_format" in request.body for request in server.requests] == [True, False, False]
-    assert '"required": ["steps"]' in server.requests[-1].body["messages"][0]["content"]
+    assert server.requests[-1].body["tool_choice"]["function"] == {"name": "give_answer"}
 
 
 async def test_a_model_that_takes_no_forced_tool_is_asked_by_the_prompt():
