@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
@@ -19,7 +20,14 @@ from shared.contracts.base import amended
 from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
-from shared.llm.config import ROLES, Role, settings_of
+from shared.llm.config import (
+    LEAST_CONTEXT,
+    ROLES,
+    Role,
+    configured_fallbacks,
+    configured_model,
+    settings_of,
+)
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -176,6 +184,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 T = TypeVar("T")
 
+LEARNING = 300.0  # Seconds after which a server that did not tell its model's context is asked again
 MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however small the model's context is
 
 
@@ -243,6 +252,7 @@ class ModelSession:
         self._prompt = SystemPrompt(profile, settings, self._recall)
         self._of_roles: dict[Role, LanguageModel] = {}
         self._ledger = OfficeLedger(bus)
+        self._learn_after = 0.0
         self.usage = DailyUsage(bus)
         self._budget = Budget(
             task_tokens=settings.task_tokens, day_tokens=settings.day_tokens, day_cost=settings.day_cost
@@ -272,8 +282,26 @@ class ModelSession:
 
     @property
     def context_characters(self) -> int:
-        """Characters that fit the model's context, by the setting ``brain_context``."""
+        """Characters that fit the model's context, by the setting ``brain_context``, else by its server."""
         return self._settings.brain_characters
+
+    async def learn_context(self) -> None:
+        """Ask the model's server how much it can read, if that is not set and not known yet.
+
+        Of the models of a chain the smallest context counts. It is asked again before later requests.
+        """
+        if self._settings.brain_context or time.monotonic() < self._learn_after:
+            return
+        self._learn_after = time.monotonic() + LEARNING
+        from shared.llm.probing import describe_model
+
+        chosen = [configured_model(self._settings), *configured_fallbacks(self._settings)]
+        found = await asyncio.gather(*(describe_model(each) for each in chosen if each))
+        if context := min((each.context for each in found if each.context), default=0):
+            log.info("model_context", tokens=context)
+            fitting = max(LEAST_CONTEXT, context)
+            self._settings = msgspec.structs.replace(self._settings, brain_context=fitting)
+            self._prompt.fit(self._settings)
 
     async def conversation_limit(self, tools: Sequence[Tool], persona: str = "") -> int:
         """Characters of a conversation that fit beside the system prompt and ``tools``."""
@@ -375,6 +403,7 @@ class ModelSession:
         return quote(KNOWN, known) if known else ""
 
     async def _require_budget(self) -> None:
+        await self.learn_context()
         task = current_task.get()
         self._budget.check(task.usage if task else Usage(), await self.usage.today())
 
