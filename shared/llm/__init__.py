@@ -37,6 +37,7 @@ __all__ = [
     "Usage",
     "ask_for",
     "make_model",
+    "make_provider",
     "make_small_model",
 ]
 
@@ -98,10 +99,11 @@ def _make(config: ModelConfig, agent: str, ledger: Ledger, *, has_next: bool = F
     from shared.llm.remote import RemoteModel, RetryPolicy
 
     policy = RetryPolicy(longest_refused=60.0) if has_next else RetryPolicy()
-    return RemoteModel(config, _provider(config), policy, ledger)
+    return RemoteModel(config, make_provider(config), policy, ledger)
 
 
-def _provider(config: ModelConfig) -> Provider:
+def make_provider(config: ModelConfig) -> Provider:
+    """What speaks the wire format of the server that ``config`` names."""
     if config.kind == "openai-responses":
         from shared.llm.responses import ResponsesProvider
 

@@ -1,6 +1,5 @@
 """The parts of the hands' skills that touch nothing."""
 
-
 from shared.contracts import Task
 from shared.settings import Settings
 from shared.skills.workspace import LONGEST_NOTE, shorten, slug, snapshots_path
