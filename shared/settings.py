@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from shared.errors import ConfigError
-from shared.setting_values import Days, Name, Night, Port, Prices, Replicas, Seconds, Sync
+from shared.setting_values import Days, Leaves, Name, Night, Port, Prices, Replicas, Seconds, Sync
 
 PREFIX = "MAILROOM_"
 NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE", "MAILROOM_TEST_EVENTS", "MAILROOM_TEST_SECONDS")
@@ -137,6 +137,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``openai:MODEL@http://127.0.0.1:11434/v1``."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
+    brain_local: bool = False
+    """Whether only models in your own network may be asked: any other is refused at the start."""
+    leaves: Leaves = {}
+    """The kinds of text that may go to a model's server, by its host, ``*`` for all others: ``*=web memory``;
+    what is not named goes wherever a model is asked, and to models in one's own network in any case."""
     brain_effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""
     """How much a reasoning model thinks before it answers; empty: what its provider chooses."""
     brain_temperature: Annotated[float, Meta(ge=-1, le=2)] = -1
@@ -304,6 +309,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return {"outputs": 90, "workspaces": 7, **self.keep}[kind]
 
     @property
+    def sent(self) -> Path:
+        """The folder of what was sent to models, one folder for each goal."""
+        return self.state_dir / "sent"
+
+    @property
     def snapshots(self) -> Path:
         """The folder of the snapshots of workspaces."""
         return self.state_dir.absolute() / "snapshots"
@@ -442,7 +452,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "keep", "memory_keep", "prices"):
+    if name in ("replicas", "keep", "memory_keep", "prices", "leaves"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if get_origin(get_type_hints(Settings).get(name)) is tuple:

@@ -57,9 +57,8 @@ def make_model(settings: Settings, agent: str = "") -> LanguageModel:
 
     Raises ConfigError that names the setting and the allowed values, or the extra to install.
     """
-    models = [
-        _make(config, agent) for config in (configured_model(settings), *configured_fallbacks(settings))
-    ]
+    configs = (configured_model(settings), *configured_fallbacks(settings))
+    models = [_guard(config, _make(config, agent), settings, agent) for config in configs]
     if len(models) == 1:
         return models[0]
     from shared.llm.fallback import FallbackModel
@@ -69,9 +68,22 @@ def make_model(settings: Settings, agent: str = "") -> LanguageModel:
 
 def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
     """The small model by ``settings.cerebellum``, else as ``make_model``; raises ConfigError."""
-    return (
-        _make(configured_small_model(settings), agent) if settings.cerebellum else make_model(settings, agent)
-    )
+    if not settings.cerebellum:
+        return make_model(settings, agent)
+    config = configured_small_model(settings)
+    return _guard(config, _make(config, agent), settings, agent)
+
+
+def _guard(config: ModelConfig | None, model: LanguageModel, settings: Settings, agent: str) -> LanguageModel:
+    """The model, which gets what may leave for it; raises ConfigError if only local ones may be asked."""
+    if config is None:
+        return model
+    from shared.llm.leaving import GuardedModel, masks_of, require_local, rule_for
+    from shared.llm.sent import SentLog
+
+    require_local(settings, config)
+    sent = SentLog(settings.sent, agent or "office")
+    return GuardedModel(model, rule_for(settings, config.url), masks_of(settings), sent)
 
 
 def _make(config: ModelConfig | None, agent: str) -> LanguageModel:

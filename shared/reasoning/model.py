@@ -30,13 +30,14 @@ from shared.llm.protocol import (
     Tool,
     Usage,
 )
+from shared.llm.sent import sent_for
 from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
-from shared.tasks.context import current_task
+from shared.tasks.context import current_task, workspace_name
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
 
@@ -186,6 +187,12 @@ def _task_id() -> str:
     return task.task.task_id if task else ""
 
 
+def _tell_about_task() -> None:
+    """Have what is sent to a model recorded as the current task's, if there is one."""
+    if task := current_task.get():
+        sent_for.set((workspace_name(task.task), task.task.task_id))
+
+
 answered_by: ContextVar[str] = ContextVar("answered_by", default="")
 """The model that gave the latest answer in the present context: of a chain not always the first."""
 
@@ -197,6 +204,8 @@ def _record(call: OpenSpan, thought: Thought) -> None:
     call.input_tokens = thought.usage.input_tokens
     call.output_tokens = thought.usage.output_tokens
     call.cost = thought.usage.cost
+    if task := current_task.get():  # what comes of the task may tell what the model was shown
+        task.facts["kinds"] = sorted({*task.facts.get("kinds", ()), *thought.shown})
 
 
 class RecordedModel:
@@ -211,6 +220,7 @@ class RecordedModel:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
         options.setdefault("cache_key", _task_id())
+        _tell_about_task()
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
@@ -221,6 +231,7 @@ class RecordedModel:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
         options.setdefault("cache_key", _task_id())
+        _tell_about_task()
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
@@ -359,7 +370,7 @@ class ModelSession:
     async def quote_known(self, text: str) -> str:
         """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""
         known, _ = await self.recall(text)
-        return quote(KNOWN, known) if known else ""
+        return quote(KNOWN, known, "memory") if known else ""
 
     async def _require_budget(self) -> None:
         task = current_task.get()

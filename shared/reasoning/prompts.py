@@ -13,12 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from shared import subjects
 from shared.clock import format_zone, read_zone
 from shared.contracts import Briefing, Email, GraphVersion, Task
 from shared.contracts.base import require_name
 from shared.effects import begin_effect
 from shared.errors import ActionError, MailroomError
 from shared.files import write_atomically
+from shared.llm.leaving import TASK, section, told_kinds
 from shared.log import logger
 from shared.reasoning.loop import Conclusion
 from shared.reasoning.recall import KNOWN, MemoryRecall
@@ -280,6 +282,8 @@ MAX_INPUTS = 100_000
 """Characters of everything quoted together; if there is more, the longest texts are shortened most."""
 MAX_NAME = 200  # Characters of a reference in the title of what it names
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
+SHOWN_APART = frozenset("inputs feedback instructions letter history session_id hops kinds".split())
+"""What of a task's context is not shown as going with it."""
 NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
 
 
@@ -293,29 +297,47 @@ def frame_task(
     """
     # The texts that go with a task, by title
     results = task.context.get("inputs")
-    inputs = {}
+    words = words_of(task)
+    inputs, kinds = {}, {}
     if isinstance(results, dict):
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
+        kinds = {f"Result of {name}": kinds_of_result(value) for name, value in results.items()}
     if feedback := task.context.get("feedback"):
         inputs["The reviewer sent it back, because"] = _format(feedback)
     if told := task.context.get("instructions"):
         inputs["What the person who asked for it added later"] = _format(told)
-    rest = {
-        key: value
-        for key, value in task.context.items()
-        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
-    }
+        kinds["What the person who asked for it added later"] = TASK
+    rest = {key: value for key, value in task.context.items() if key not in SHOWN_APART}
     if rest:
         inputs["What goes with it"] = _format(rest)
+        kinds["What goes with it"] = "" if words != task.text else TASK
     for name, opened in references.items():
-        inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = (
-            f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
-        )
+        title = f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"
+        inputs[title] = f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
+        kinds[title] = {"memory": "private", "file": "files"}.get(opened.kind, "")
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
-    parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in inputs.items())]
+    parts = [
+        words,
+        *(quote(title, excerpt(text, limit), kinds.get(title, "")) for title, text in inputs.items()),
+    ]
     if known:
-        parts.append(quote(KNOWN, known))
+        parts.append(quote(KNOWN, known, "memory"))
     return "\n\n".join(parts)
+
+
+def kinds_of_result(result: Any) -> str:
+    """The kinds of text that a result of another task may tell, by its metadata; empty if nothing says."""
+    return " ".join(told_kinds(result.get("metadata") if isinstance(result, Mapping) else None))
+
+
+def words_of(task: Task) -> str:
+    """The text of a task; what another agent wrote is a section of the kinds that it was shown."""
+    letter = task.context.get("letter")
+    by_agent = isinstance(letter, Mapping) and letter.get("sender") not in subjects.PEOPLE
+    if "kinds" not in task.context and not by_agent:
+        return task.text
+    kinds = told_kinds(task.context)
+    return task.text if kinds == (TASK,) else section(task.text, " ".join(kinds))
 
 
 def _fair_share(sizes: Iterable[int], total: int) -> int:
