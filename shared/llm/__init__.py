@@ -82,8 +82,9 @@ def _guard(config: ModelConfig | None, model: LanguageModel, settings: Settings,
     from shared.llm.sent import SentLog
 
     require_local(settings, config)
-    sent = SentLog(settings.sent, agent or "office")
-    return GuardedModel(model, rule_for(settings, config.url), masks_of(settings), sent)
+    name = agent or "office"
+    sent = SentLog(settings.sent / name, name, settings.days_kept("outputs"))
+    return GuardedModel(model, rule_for(settings, config.url), masks_of(settings, name), sent)
 
 
 def _make(config: ModelConfig | None, agent: str) -> LanguageModel:

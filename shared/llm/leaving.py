@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.config import ModelConfig
+from shared.llm.config import ModelConfig, configured_fallbacks, configured_model, configured_small_model
 from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought, ToolCall
-from shared.llm.sent import OpenRequest, SentLog
+from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog
 from shared.log import logger
 from shared.setting_values import KINDS
 from shared.settings import SECRETS, Settings
@@ -126,6 +126,24 @@ def require_local(settings: Settings, config: ModelConfig) -> None:
             "your own network",
             "Name one at an address there, or take brain_local away",
         )
+
+
+def describe_models(settings: Settings, agent: str) -> AgentModels:
+    """Which models an agent asks, in their order, and what may go to each; raises ConfigError.
+
+    ``settings`` are the agent's own.
+    """
+    small = configured_small_model(settings) if settings.cerebellum else None
+    configs = [*filter(None, [configured_model(settings)]), *configured_fallbacks(settings)]
+    roles = ["reasons", *(["stands in"] * len(configs))][: len(configs)] + (["is small"] if small else [])
+    models = []
+    for role, config in zip(roles, [*configs, *([small] if small else [])], strict=True):
+        require_local(settings, config)
+        rule = rule_for(settings, config.url)
+        models.append(
+            ModelUse(role=role, name=config.name, place=rule.place, is_local=rule.is_local, kinds=rule.kinds)
+        )
+    return AgentModels(agent=agent, local_only=settings.brain_local, models=models)
 
 
 # --- sections of a message, each of its kind ------------------------------------------------------------
@@ -239,9 +257,11 @@ def prepare(messages: Sequence[Message], rule: Rule, masks: "Masks") -> Prepared
 # --- masks ---------------------------------------------------------------------------------------------
 
 MASK = re.compile(r"\[secret-[0-9a-f]{8}: [A-Za-z ]{1,40}\]")
-"""A mask: a secret has the same one everywhere in an office, so that a prompt begins as the one before."""
+"""A mask: an agent has the same one for a secret at all times, so that a prompt begins as the one before."""
 SHORTEST = 8  # Characters of a secret of the settings that is looked for: shorter ones are part of words
-KEY = "mask.key"  # The file that makes masks the same in all processes, and nobody able to try out secrets
+KEY = (
+    "mask.key"  # The file that makes masks the same in all its processes, and nobody able to try out secrets
+)
 
 
 class Masks:
@@ -273,8 +293,8 @@ class Masks:
         return f"[secret-{digest[:8]}: {kind}]"
 
 
-def masks_of(settings: Settings) -> Masks:
-    """The masks of an office; if its key can be neither read nor made, those of this process alone."""
+def masks_of(settings: Settings, agent: str) -> Masks:
+    """The masks of an agent; if its key can be neither read nor made, those of this process alone."""
     own = [str(getattr(settings, name)) for name in SECRETS]
     own += settings.deliver_secrets.values()
     own += [
@@ -284,14 +304,14 @@ def masks_of(settings: Settings) -> Masks:
         for name, value in each.items()
         if name.endswith("_key")
     ]
-    return Masks(_read_key(settings.state_dir / KEY), own)
+    return Masks(_read_key(settings.sent / agent / KEY), own)
 
 
 @lru_cache(maxsize=16)
 def _read_key(path: Path) -> bytes:
     draft = path.with_name(f".{KEY}-{secrets.token_hex(4)}")
     with suppress(OSError):  # FileExistsError: another process was first
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))
         os.link(draft, path)

@@ -1,23 +1,30 @@
-"""What was sent to models: a file for each task, with each text once, and which requests held it."""
+"""What was sent to models: a file for each task, with each text once, and which requests held it.
+
+Each agent has a folder of its own, so that in containers no other agent reads what it sent.
+"""
 
 import hashlib
 import os
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from shared.contracts import TOKEN
 from shared.errors import MailroomError
+from shared.files import write_atomically
 from shared.llm.protocol import Message, Usage
 from shared.log import logger
 
 MAX_FILE = 16 << 20
 """Bytes of the record of one task; the texts of further requests are left out, and counted."""
+DAY = 86_400.0
+MODELS = "models.json"  # The file in which an agent tells of its models, beside the goals'
 MAX_FILES = 200  # Files whose texts are remembered: more than an agent works on at once
 
 log = logger(__name__)
@@ -84,14 +91,17 @@ sent_for: ContextVar[tuple[str, str]] = ContextVar("sent_for", default=("", ""))
 
 
 class SentLog:
-    """Records what an agent sends, in ``folder``/<goal>/<task>.jsonl, which its owner alone can read.
+    """Records what an agent sends, in its ``folder``/<goal>/<task>.jsonl, which its owner alone can read.
 
-    A record that cannot be written is logged, and the model is asked all the same.
+    A record that cannot be written is logged, and the model is asked all the same. What was not added to for
+    ``days`` is removed; 0: never.
     """
 
-    def __init__(self, folder: Path, agent: str) -> None:
+    def __init__(self, folder: Path, agent: str, days: int = 0) -> None:
         self._folder = folder
         self._agent = agent
+        self._days = days
+        self._cleaned = ""
         self._count = 0
         self._known: OrderedDict[tuple[Path, int], set[str]] = OrderedDict()
 
@@ -100,7 +110,10 @@ class SentLog:
         """A block in which a request is made; ``about`` are fields of SentRequest."""
         goal, task = sent_for.get()
         now = datetime.now(UTC)
-        path = self._folder / (goal or f"{self._agent}-{now:%Y-%m-%d}") / f"{task or self._agent}.jsonl"
+        path = self._folder / (goal or f"{now:%Y-%m-%d}") / f"{task or self._agent}.jsonl"
+        if self._days and self._cleaned != f"{now:%Y-%m-%d}":
+            self._cleaned = f"{now:%Y-%m-%d}"
+            self._clean(now.timestamp() - self._days * DAY)
         self._count += 1
         request_id = f"{now:%H%M%S}-{os.getpid()}-{self._count}"
         texts = [_text_of(message) for message in messages]
@@ -159,6 +172,13 @@ class SentLog:
         except OSError as error:
             log.warning("sent_not_recorded", path=str(path), reason=str(error))
 
+    def _clean(self, before: float) -> None:
+        for path in self._folder.glob("*/*.jsonl"):
+            with suppress(OSError):  # not empty: other tasks of the goal
+                if path.stat().st_mtime < before:
+                    path.unlink()
+                    path.parent.rmdir()
+
     def _known_of(self, path: Path, handle: int) -> set[str]:
         """The ids of the texts in an open file; it may have been begun by an earlier process."""
         key = path, os.fstat(handle).st_ino
@@ -189,10 +209,13 @@ def _entries(lines: Iterable[bytes]) -> Iterator[SentText | SentRequest | SentEn
             continue
 
 
-def read_sent(folder: Path, goal: str, task: str = "") -> Sent:
-    """What was sent for a goal, or for one of its tasks; empty if nothing is recorded."""
+def read_sent(folder: Path, name: str) -> Sent:
+    """What all agents sent for a goal, or for a task, by its id; empty if nothing is recorded."""
     sent = Sent()
-    for path in sorted((folder / goal).glob(f"{task or '*'}.jsonl")):
+    if not TOKEN.fullmatch(name):
+        return sent
+    found = {*folder.glob(f"*/{name}/*.jsonl"), *folder.glob(f"*/*/{name}.jsonl")}
+    for path in sorted(found):
         try:
             with path.open("rb") as file:
                 for entry in _entries(file):
@@ -227,7 +250,7 @@ def sum_sent(folder: Path, since: float) -> list[SentSum]:
     """The sums by agent, model and server of what was sent since a time in seconds of the epoch."""
     sums: dict[tuple[str, str, str], SentSum] = {}
     first = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    for path in folder.glob("*/*.jsonl"):
+    for path in folder.glob("*/*/*.jsonl"):
         try:
             if path.stat().st_mtime < since:
                 continue
@@ -238,6 +261,53 @@ def sum_sent(folder: Path, since: float) -> list[SentSum]:
         except OSError:  # removed meanwhile
             continue
     return sorted(sums.values(), key=lambda each: (each.agent, each.place, each.model))
+
+
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that an agent asks, what for, and the ``kinds`` of text that may go to its server."""
+
+    role: str
+    name: str
+    place: str
+    is_local: bool
+    kinds: tuple[str, ...]
+
+
+class AgentModels(msgspec.Struct, kw_only=True):
+    """The models of an agent as it was started; ``today`` is what it sent (UTC)."""
+
+    agent: str
+    local_only: bool = False
+    models: list[ModelUse] = []
+    today: list[SentSum] = []
+
+
+class ModelList(msgspec.Struct, frozen=True, kw_only=True):
+    """The models of all agents, by the agents' names."""
+
+    agents: list[AgentModels]
+
+
+def tell_models(folder: Path, models: AgentModels) -> None:
+    """Write down the models that an agent begins with; a failure is logged."""
+    try:
+        (folder / models.agent).mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(folder / models.agent / MODELS, msgspec.json.encode(models), mode=0o600)
+    except OSError as error:
+        log.warning("models_not_told", folder=str(folder), reason=str(error))
+
+
+def read_models(folder: Path) -> list[AgentModels]:
+    """The models of all agents, as they began, with what each sent today (UTC)."""
+    found: dict[str, AgentModels] = {}
+    for path in sorted(folder.glob(f"*/{MODELS}")):
+        with suppress(OSError, msgspec.MsgspecError):
+            each = msgspec.json.decode(path.read_bytes(), type=AgentModels)
+            found[each.agent] = each
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for total in sum_sent(folder, today.timestamp()):
+        found.setdefault(total.agent, AgentModels(agent=total.agent)).today.append(total)
+    return [found[name] for name in sorted(found)]
 
 
 def _add_sums(

@@ -20,6 +20,7 @@ from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
 from shared.llm.config import settings_of
+from shared.llm.leaving import describe_models
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -30,7 +31,7 @@ from shared.llm.protocol import (
     Tool,
     Usage,
 )
-from shared.llm.sent import sent_for
+from shared.llm.sent import sent_for, tell_models
 from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
@@ -257,8 +258,12 @@ class ModelSession:
         )
 
     def prepare(self) -> None:
-        """Construct both models, so that a wrong configuration fails at the start; raises ConfigError."""
+        """Construct both models, so that a wrong configuration fails at the start; raises ConfigError.
+
+        Which models they are, and what may go to them, is written down for people.
+        """
         _ = self.model, self.small_model
+        tell_models(self._settings.sent, describe_models(self._settings, self._profile.name))
 
     @functools.cached_property
     def model(self) -> LanguageModel:

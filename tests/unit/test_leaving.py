@@ -1,6 +1,6 @@
 """What leaves with a request to a model: kinds that a server may not have, and masks for secrets."""
 
-import secrets
+import random
 import string
 import time
 from pathlib import Path
@@ -22,6 +22,7 @@ from shared.web.quoting import quote as quote_lines
 
 PROVIDER = "https://api.example.com/v1"
 HOME = "http://127.0.0.1:11434/v1"
+DRAWN = random.Random(25)  # the same in every process, so that tests have the same names
 NOTE = "Ana is leaving in March"
 
 
@@ -43,7 +44,7 @@ def user(text: str) -> Message:
 
 
 def random_token(prefix: str, size: int) -> str:
-    return prefix + "".join(secrets.choice(string.ascii_letters + "23456789") for _ in range(size))
+    return prefix + "".join(DRAWN.choice(string.ascii_letters + "23456789") for _ in range(size))
 
 
 # --- kinds ---------------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ PASSWORD = random_token("", 18)
         f"Authorization: Bearer {random_token('', 40)}",
         "AWS_ACCESS_KEY_ID="
         + "AKIA"
-        + "".join(secrets.choice("BCDEFGHJKLMNPQRSTUVWXYZ234567") for _ in range(16)),
+        + "".join(DRAWN.choice("BCDEFGHJKLMNPQRSTUVWXYZ234567") for _ in range(16)),
     ],
 )
 def test_secrets_are_masked_wherever_they_stand(tmp_path: Path, text: str) -> None:
@@ -276,18 +277,18 @@ def test_the_settings_own_secrets_are_masked(tmp_path: Path) -> None:
     from shared.llm.leaving import masks_of
 
     own = "correct horse battery staple"
-    covered, count = masks_of(settings(tmp_path, brain_key=own)).cover(f"it is {own}, yes")
+    covered, count = masks_of(settings(tmp_path, brain_key=own), "scout").cover(f"it is {own}, yes")
     assert (own in covered, count) == (False, 1)
 
 
-def test_masks_are_the_same_in_every_process_of_an_office_and_others_elsewhere(tmp_path: Path) -> None:
+def test_masks_are_the_same_in_every_process_of_an_agent_and_others_elsewhere(tmp_path: Path) -> None:
     from shared.llm import leaving
 
-    first = leaving.masks_of(settings(tmp_path)).cover(KEY)
+    first = leaving.masks_of(settings(tmp_path), "scout").cover(KEY)
     leaving._read_key.cache_clear()
-    assert leaving.masks_of(settings(tmp_path)).cover(KEY) == first
-    assert leaving.masks_of(settings(tmp_path / "other")).cover(KEY) != first
-    assert (tmp_path / leaving.KEY).stat().st_mode & 0o777 == 0o600
+    assert leaving.masks_of(settings(tmp_path), "scout").cover(KEY) == first
+    assert leaving.masks_of(settings(tmp_path / "other"), "scout").cover(KEY) != first
+    assert (tmp_path / "sent" / "scout" / leaving.KEY).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
