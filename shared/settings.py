@@ -150,6 +150,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most tokens of one answer, where a request has no limit of its own and the format wants one."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
+    answer_within: Seconds = 20.0
+    """Seconds after which a question is answered from memory alone if the model has not answered it yet."""
     brain_context: Annotated[int, Meta(ge=4_000)] = 100_000
     """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
     cerebellum: str = ""

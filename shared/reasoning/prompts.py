@@ -84,6 +84,10 @@ async def fetch_soul(agent: str, settings: Settings, prompt: str = "") -> Soul:
     return Soul(agent=agent, text=text, origin="promptforge", version=version)
 
 
+LANGUAGE = "Write to people in the language in which they wrote."
+"""The rule of every prompt on the language of answers; it lasts, so a provider's cache holds it."""
+
+
 def compose_prompt(soul: Soul | str, briefing: str, rules: str = "", day: str = "") -> tuple[str, str]:
     """The system prompt in two parts: what stays from one request to the next, and what changes.
 
@@ -222,7 +226,8 @@ class SystemPrompt:
         """The prompt as of now, as ``compose_prompt`` has it; what is outdated is read again."""
         await asyncio.gather(self._read_soul(), self._read_briefing())
         briefing = self._briefing.text if self._briefing else ""
-        return compose_prompt(self._soul, briefing, rules, format_day(self._settings))
+        lasting = "\n\n".join(filter(None, (LANGUAGE, rules)))
+        return compose_prompt(self._soul, briefing, lasting, format_day(self._settings))
 
     def apply(self, change: GraphVersion) -> None:
         """Memory announced a change: the briefing is read again if that may touch it."""
