@@ -27,10 +27,8 @@ from shared.reasoning.tools import (
     Limits,
     Proposal,
     Toolbox,
-    detect_action,
     fill_arguments,
     inline_arguments,
-    is_answer,
 )
 from shared.spans import referring_to, span
 from shared.text.display import excerpt, quote, sendable
@@ -174,6 +172,8 @@ class AgentLoop:
             for call in await self._ask() if pending is None else pending:
                 if (end := await self._run_call(call)) is not None:
                     return end
+            if self._toolbox.concluded():
+                return self.so_far
             # The results are stored while the model is asked again. A call that was refused waited for
             # nothing, and two checkpoints at once would get the same number.
             await self._saving
@@ -204,8 +204,8 @@ class AgentLoop:
 
         One that asks for none is the answer, unless it only announces what is to come.
         """
-        name = detect_action(text[:MAX_READ], self._toolbox.names)
-        if not name and is_answer(text):
+        name = self._toolbox.detect(text[:MAX_READ])
+        if not name and self._toolbox.is_answer(text):
             return [Call(FINISH, msgspec.json.encode({"result": text[:MAX_READ]}).decode())]
         if not name:
             self._conversation.add_note(NUDGE)

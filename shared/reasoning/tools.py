@@ -93,6 +93,18 @@ class Toolbox:
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
 
+    def detect(self, text: str) -> str:
+        """The action that a message in plain text invokes; empty if it invokes none."""
+        return detect_action(text, self.names)
+
+    def is_answer(self, text: str) -> bool:
+        """Whether a message that invokes none is the result."""
+        return is_answer(text)
+
+    def concluded(self) -> bool:
+        """Whether the calls of this turn end the loop, without a result of its own."""
+        return False
+
     def is_end(self, name: str) -> bool:
         """Whether calling it ends the loop."""
         return name in self._end

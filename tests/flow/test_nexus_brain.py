@@ -25,7 +25,6 @@ NOTES = (
     Node(id="note1", title="The office key hangs beside the kitchen door"),
     Node(id="note2", title="Goal goal_known123 ended: the check-up of shop was completed on Monday"),
 )
-CHOOSE = "Choose the tool of the front desk"
 Desk = Callable[..., AbstractAsyncContextManager[Team]]
 
 
@@ -59,13 +58,14 @@ async def remember(team: Team) -> None:
     await daemon.serve("memory", "0.0.0", "remembers", endpoints)
 
 
-def composed(text: str, *citations: str, match: str = "Answer the question") -> dict[str, Any]:
+def composed(text: str, *citations: str, match: str = "The message") -> dict[str, Any]:
     return {"match": match, "replies": [{"json": {"text": text, "citations": list(citations)}}]}
 
 
-def chooses(tool: str, *more: str) -> dict[str, Any]:
-    replies = [{"json": {"tool": each, "rationale": "so it seems"}} for each in (tool, *more)]
-    return {"match": CHOOSE, "replies": replies}
+def calls(*called: tuple[str, str], then: str = "", match: str = "The message") -> dict[str, Any]:
+    """A model that calls tools in one turn, and then says something."""
+    listed = [{"name": name, "arguments": {"text": text}} for name, text in called]
+    return {"match": match, "replies": [{"calls": listed}, *([{"text": then}] if then else [])]}
 
 
 async def ask(team: Team, text: str) -> Response:
@@ -138,8 +138,8 @@ async def test_what_is_so_may_be_said(desk: Desk, text: str) -> None:
         assert (await ask(team, "Where is the key?")).text == text
 
 
-async def test_the_model_chooses_the_tool_of_what_is_not_nearly_an_example(desk: Desk) -> None:
-    async with desk(chooses("work")) as team:
+async def test_the_model_has_done_what_is_not_nearly_an_example(desk: Desk) -> None:
+    async with desk(calls(("work", "Mow the lawn of the data centre"))) as team:
         response = await ask(team, "Mow the lawn of the data centre")
         (goal,) = await submissions(team)
     assert response.route_used == "conductor"
@@ -147,37 +147,63 @@ async def test_the_model_chooses_the_tool_of_what_is_not_nearly_an_example(desk:
     assert f"so I started goal {response.goal_id}: Mow the lawn of the data centre" in response.text
 
 
-async def test_a_tool_that_does_not_exist_is_asked_again(desk: Desk) -> None:
-    async with desk(chooses("root-shell", "memory"), composed("By the door [note1].")) as team:
-        response = await ask(team, "Mow the lawn of the data centre")
-        assert await submissions(team) == []
-    assert response.text == "By the door [note1]."
-    assert response.citations == ("note1",)
+async def test_a_tool_that_does_not_exist_or_bad_parameters_are_told_and_nothing_is_lost(desk: Desk) -> None:
+    script = {
+        "match": "The message",
+        "replies": [
+            {"calls": [{"name": "root-shell", "arguments": {"text": "mow"}}]},
+            {
+                "calls": [
+                    {"name": "work", "arguments": {"text": "Mow the lawn of the data centre"}},
+                    {"name": "remember", "arguments": {"texts": ["the key"]}},
+                ]
+            },
+            {"text": "What shall I remember of the key?"},
+        ],
+    }
+    async with desk(script) as team:
+        response = await ask(team, "Mow the lawn of the data centre, and remember the key")
+        (goal,) = await submissions(team)
+    assert response.goal_id == goal["goal_id"]
+    assert response.text.endswith("What shall I remember of the key?")
 
 
-async def test_a_model_that_knows_no_tool_at_all_leaves_it_to_likeness(desk: Desk) -> None:
-    async with desk(chooses("root-shell"), composed("By the door [note1].")) as team:
+async def test_a_model_that_knows_no_tool_at_all_leaves_it_to_the_rules(desk: Desk) -> None:
+    async with desk(calls(("root-shell", "mow"))) as team:
         response = await ask(team, "Who planted the lawn of the data centre?")
         assert await submissions(team) == []
     assert response.route_used == "nexus"
+    assert "(The rules answered, for the model could not be asked: The model did nothing" in response.text
 
 
 @pytest.mark.parametrize(
     "text", ["Who mowed the lawn of the data centre?", "Please don't mow the lawn of the data centre"]
 )
 async def test_what_is_no_request_starts_nothing_whatever_the_model_says(desk: Desk, text: str) -> None:
-    async with desk(chooses("work"), composed("By the door [note1].")) as team:
-        await ask(team, text)
+    async with desk(calls(("work", "mow the lawn"), then="By the door [note1].")) as team:
+        response = await ask(team, text)
         assert await submissions(team) == []
+    assert response.asks is None
 
 
 async def test_a_model_that_fails_leaves_the_answer_to_memory(desk: Desk) -> None:
-    script = {"match": "Answer the question", "replies": [{"error": "unavailable"}]}
+    script = {"match": "The message", "replies": [{"error": "unavailable"}]}
     async with desk(script) as team:
         response = await ask(team, "Where is the key?")
     assert response.text.startswith("The office key hangs beside the kitchen door (")
-    assert "for the model could not be asked: " in response.text
+    assert "(The rules answered, for the model could not be asked: " in response.text
     assert response.citations[0] == "note1"
+
+
+async def test_a_model_that_is_late_leaves_it_to_the_rules_which_say_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.nexus.__main__.PATIENCE", 0.3)
+    script = {"match": "The message", "replies": [{"text": "By the door.", "delay": 20}]}
+    async with desk(script) as team:
+        response = await ask(team, "Where is the key?")
+    assert response.text.startswith("The office key hangs beside the kitchen door (")
+    assert "The model is late, it had 0.3 s for it" in response.text
 
 
 async def test_reminders_are_set_by_rule_and_not_by_the_model(desk: Desk) -> None:
@@ -216,8 +242,7 @@ async def test_a_letter_is_talked_about_in_its_thread(desk: Desk) -> None:
         "match": "^Where is the key",
         "replies": [{"text": "not reached"}, {"json": {"text": "It is Bob [note1]. I told him."}}],
     }
-    choice = {"match": CHOOSE, "replies": [{"json": {"tool": "memory"}}]}
-    async with desk(choice, thread, composed("It hangs beside the kitchen door [note1].")) as team:
+    async with desk(thread, composed("It hangs beside the kitchen door [note1].")) as team:
         first = await write(team, "Where is the key?")
         assert first["body"] == "It hangs beside the kitchen door [note1]."
         second = await write(team, "And who has it now?", first["id"])
@@ -225,7 +250,7 @@ async def test_a_letter_is_talked_about_in_its_thread(desk: Desk) -> None:
 
 
 async def test_a_letter_that_wants_something_done_starts_one_goal(desk: Desk) -> None:
-    async with desk(chooses("work")) as team:
+    async with desk(calls(("work", "Mow the lawn of the data centre"))) as team:
         answer = await write(team, "Mow the lawn of the data centre")
         (goal,) = await submissions(team)
     assert goal["goal_id"] in answer["body"]

@@ -1,10 +1,10 @@
 """Measure which follow-ups the desk understands: ``python -m tests.bench.desk.threads`` (``--help``).
 
-The threads are said to the real nexus with the real memory, with a model or by the rules alone. The model is a
-server that speaks the protocol of OpenAI and answers by rules over what the prompt really holds: it finds in it
-what the message refers to, calls the tool with that, and says that it does not know if it is not there. Goals
-are played by a stand-in for the conductor, mail goes to a server of this process. Of the half ``held`` only
-figures are printed. The last line is one JSON object.
+The threads are said to the real nexus with the real memory, with a model or by the rules alone. The model is
+a server that speaks the protocol of OpenAI and answers by rules over what the prompt really holds: it finds
+there what the message refers to, calls the tool with that, and says that it does not know if it is not there.
+Goals are played by a stand-in for the conductor, mail goes to a server of this process. Of the half ``held``
+only figures are printed. The last line is one JSON object.
 """
 
 import argparse
@@ -54,8 +54,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What is said, and what the answer and the mail sent have to match; ``counts`` if it is a follow-up.
 
     A model would ``find`` that in the prompt, after a ``recall`` if it is not there, and then call ``tool``
-    with ``args`` or a ``text``, and what comes ``then``; or ``answer``. What has become of the goal that it
-    starts: it runs, is ``done`` or ``failed``, with these words. Nexus begins anew before it with ``restart``.
+    with ``args`` or a ``text``, and what comes ``then``; or ``answer``. The goal that it starts runs, is
+    ``done`` or ``failed``, with these words. Nexus begins anew before it with ``restart``.
     """
 
     say: str
@@ -150,7 +150,9 @@ class RuleModel:
 class Bench:
     """The office, and what is said in it."""
 
-    def __init__(self, office: Office, ends: AsyncExitStack, mails: MailStub, model: RuleModel | None) -> None:
+    def __init__(
+        self, office: Office, ends: AsyncExitStack, mails: MailStub, model: RuleModel | None
+    ) -> None:
         self._office, self._ends, self._mails, self._model = office, ends, mails, model
         self._desk: AgentProcess | None = None
         self.calls: Counter[str] = Counter()
@@ -174,7 +176,11 @@ class Bench:
             if answer.goal_id:
                 await self._play(answer.goal_id, turn)
             mails = "\n".join(each.get_content() for each in self._mails.mails[before:])
-            fits = bool(re.search(turn.expect, answer.text.replace("\n", "  ") if "(?s)" in turn.expect else answer.text))
+            fits = bool(
+                re.search(
+                    turn.expect, answer.text.replace("\n", "  ") if "(?s)" in turn.expect else answer.text
+                )
+            )
             fits = fits and (not turn.mailed or turn.mailed in mails)
             if self._model:
                 self.calls[str(len(self._model.sizes) - asked)] += 1
@@ -182,7 +188,9 @@ class Bench:
                 right.append(fits)
             if not fits:
                 head = "  " if turn.counts else "  (before) "
-                self.misses.append(f"{thread.id}{head}{turn.say!r} <- {find_tool(answer)}: {answer.text[:300]!r}")
+                self.misses.append(
+                    f"{thread.id}{head}{turn.say!r} <- {find_tool(answer)}: {answer.text[:300]!r}"
+                )
         await self._say("Cancel all reminders", "thread-end")
         for schedule in dict.fromkeys(re.findall(r"\bs[0-9a-f]{7}\b", named)):
             await self._say(f"/stop {schedule}", "thread-end")
@@ -201,7 +209,9 @@ class Bench:
             return
         now = generate_iso_timestamp()
         ended = turn.done or turn.failed
-        status = TaskStatus.FAILED if turn.failed else TaskStatus.COMPLETED if ended else TaskStatus.IN_PROGRESS
+        status = (
+            TaskStatus.FAILED if turn.failed else TaskStatus.COMPLETED if ended else TaskStatus.IN_PROGRESS
+        )
         goal = Goal(
             goal_id=goal_id,
             text=turn.say,
