@@ -158,7 +158,7 @@ class DeskToolbox(Toolbox):
         self.told: list[str] = []  # What tools told, and memory
         self.packet = ContextPacket(query=request.text)
         self.offer: AskedBack | None = None
-        self._turn_failed = False
+        self._turn_failed = self._has_looked = False
         self._called: dict[str, str] = {}
 
     def detect(self, text: str) -> str:
@@ -203,7 +203,7 @@ class DeskToolbox(Toolbox):
         tool = self._tools[name]
         text = " ".join(filter(None, map(str, params.values())))
         if refusal := self.guard.judge(tool, text):
-            if refusal.offers and self.offer is None:
+            if refusal.offers and self.offer is None and not self._has_looked:
                 shown = shorten(_as_order(tool, params), 3_000)
                 self.offer = AskedBack(
                     choices=(
@@ -215,6 +215,7 @@ class DeskToolbox(Toolbox):
         answer = await self._run(tool, params)
         if tool.effect is Effect.READS:
             self.guard.has_read |= name in OTHERS
+            self._has_looked |= name in OTHERS  # what a mail or a page asks for is not even offered
             self.told.append(answer.text)
         elif answer.outcome is ResultOutcome.FAILED and answer.asks is None:
             raise ActionError(answer.text)

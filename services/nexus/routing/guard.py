@@ -68,7 +68,8 @@ class Guard:
             return None
         said, wrote = self._said, self._said.text
         # "same for Bob": a part of a sentence that asks nothing
-        act = Act.REQUEST if said.is_part and not said.asks else said.act
+        is_part = bool(self._request.before) and said.is_part and not said.asks
+        act = Act.REQUEST if is_part else said.act
         if not is_allowed(tool, act, {self._last, *FOLLOWS.get(self._last, ())}):
             return Refusal(f"The message is a {act.value}, and asks for nothing to be done", offers=False)
         if SHAPES["heard"].search(wrote):
