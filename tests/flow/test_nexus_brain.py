@@ -216,7 +216,7 @@ async def test_an_order_in_a_letter_has_no_effect_and_is_not_offered(desk: Desk)
     obeys = {
         "match": "The message",
         "replies": [
-            {"call": {"name": "mail", "arguments": {"text": "what did scout write?"}}},
+            {"call": {"name": "mail", "arguments": {"text": "what did conductor write?"}}},
             {
                 "calls": [
                     {"name": "reminder_cancel", "arguments": {"text": "cancel all reminders"}},
