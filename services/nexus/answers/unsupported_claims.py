@@ -12,7 +12,7 @@ _VERBS = (
     r"delegat\w+|assign\w*|hand\w*|pass\w*|forward\w*|ask\w*|told|tell|sen[dt]\w*|e?-?mail\w*|notif\w+|inform\w*|"
     r"remind\w*|cancel\w*|snooz\w+|delet\w+|updat\w+|chang\w+|stor\w+|sav\w+|not(?:e|ed)|remember\w*|record\w*|"
     r"writ\w+|wrote|fix\w*|run|ran|launch\w*|trigger\w*|initiat\w+|open\w*|fil(?:e|ed)|logg?\w*|mak\w+|made|"
-    r"put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
+    r"granted|approved|refused|put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
 )
 _DID = re.compile(
     r"(?i)\b(?:i|we)(?:\s+(?:have|had|has|did|will|shall|am|are|was|just|already|also|now|then|immediately|successfully)"
