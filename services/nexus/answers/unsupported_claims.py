@@ -48,7 +48,7 @@ _HOW_TO = re.compile(
 _YOURS = re.compile(
     r"(?i)\byou(?:r\s+(?:\w+\s+){0,3}reminders?\b|(?:['’](?:ve|ll|re)|\s+(?:(?:\w+\s+){0,2}(?:have|get)|will|are))\b[^.!?]*\bremind)"
 )
-_DENIED = re.compile(r"(?i)\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)")
+_DENIED = re.compile(r"(?i)\b(?:i|we)\b[^.!?]{0,300}?(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)")
 _RUN = re.compile(r"\b(?:goal|task|job|ask)_[A-Za-z0-9_]{6,}\b|\br[0-9a-f]{10}\b")
 _ASKS = re.compile(
     r"(?i)\W*(?:(?:and|so|but|or)\s+)?(?:what|which|who|whom|when|where|how|why|shall|should|may|can|could|do|would)\b"
