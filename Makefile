@@ -28,7 +28,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-notes bench-locomo bench-repositories weights prices smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-model bench-notes bench-locomo bench-repositories weights prices smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -75,6 +75,9 @@ bench-answers: setup ## Whether memory tells what holds now, on a made-up team's
 
 bench-desk: setup ## How many everyday messages the desk understands, and how many have a wrong effect (ARGS="--misses")
 	@$(BIN)/python -m tests.bench.desk $(ARGS)
+
+bench-model: setup ## Twelve goals with a model that answers by rules: right, calls, tokens (ARGS="fix --keep FOLDER")
+	@$(BIN)/python -m tests.bench.model $(ARGS)
 
 bench-claims: setup ## How well the linker tells what replaces what, on pairs of notes
 	@$(BIN)/python -m tests.bench.claims $(ARGS)

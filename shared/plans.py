@@ -87,6 +87,7 @@ def fill_references(value: Any, outputs: Mapping[int, StepOutput]) -> Any:
 
 MAX_SHOWN = 12_000  # Characters of the agents in a prompt; of more, descriptions are left out first
 MAX_INTRODUCTION = 320  # Characters of an agent's own description in a prompt
+MAX_LINE = 120  # Characters of it where no actions are listed
 
 
 class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +139,11 @@ def format_agents(pages: Iterable[AgentPage], *, actions: bool = True, limit: in
     """
     pages = sorted(pages, key=lambda page: page.name.startswith("specialist-"))
     for introduction, described in ((MAX_INTRODUCTION, 120), (160, 60), (80, 0)):
-        text = _format_pages(pages, introduction, described) if actions else "\n".join(map(_introduce, pages))
+        if actions:
+            text = _format_pages(pages, introduction, described)
+        else:  # for a letter or a task to one of them a line each is enough, which every request pays for
+            brief = (msgspec.structs.replace(page, instructions="") for page in pages)
+            text = "\n".join(_introduce(page, MAX_LINE) for page in brief)
         if len(text) <= limit:
             return text
     return f"{text[:limit].rpartition(chr(10))[0]}\n(cut off here)"

@@ -132,6 +132,7 @@ class ModelDecisions:
             ModelPlan,
             lambda plan: find_plan_fault(plan, agents, done, free),
             rules=plan_rules(agents, free, self._models.context_characters),
+            role="plan",
         )
         for request in missing_specialists(plan, agents).values():
             await self._factory.create(request.domain, request.requirements, goal.requester)

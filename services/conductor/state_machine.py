@@ -305,6 +305,9 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["params"] = task.params
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
+    if not task.action and goal.requester in subjects.PEOPLE:
+        words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
+        context |= {key: said for key, said in words.items() if said}
     if goal.verdict.get("reasons"):
         context["feedback"] = goal.verdict["reasons"]
     if told := [each.text for each in goal.instructions if each.text.strip()]:

@@ -161,13 +161,10 @@ class DeskToolbox(Toolbox):
         self._turn_failed = self._has_looked = False
         self._called: dict[str, str] = {}
 
-    def detect(self, text: str) -> str:
-        """As Toolbox, of the tools whose names are no words of English."""
-        return detect_action(text, (name for name in self._tools if "_" in name))
-
-    def is_answer(self, text: str) -> bool:
-        """A message that calls nothing is the answer, whatever it announces."""
-        return bool(text.strip())
+    def find_form(self, text: str) -> str:
+        """A text is the answer, whatever it announces, unless it calls a tool by a name that is no word."""
+        calls = detect_action(text, (name for name in self._tools if "_" in name))
+        return "" if calls or not text.strip() else msgspec.json.encode({"result": text}).decode()
 
     def offers(self) -> list[Offer]:
         """The tools for a model, which ends its turn with a text."""
