@@ -109,7 +109,7 @@ Pieces = AsyncGenerator[str | Thought, None]
 
 
 class StreamOptions(TypedDict, total=False):
-    """The limits of an answer in tokens and seconds; 0 means the configured limit.
+    """How a model is asked: with which tools, and limits in tokens and seconds; 0 means the configured one.
 
     Requests of one ``cache_key`` begin alike, as those of one task do.
     """
@@ -117,12 +117,12 @@ class StreamOptions(TypedDict, total=False):
     max_tokens: int
     timeout: float
     cache_key: str
+    tools: Sequence[Tool]
 
 
 class AskOptions(StreamOptions, total=False):
-    """How a model is asked: with which tools, and with ``schema`` for JSON of that shape."""
+    """The same, with ``schema`` for JSON of that shape."""
 
-    tools: Sequence[Tool]
     schema: dict[str, Any] | None
 
 

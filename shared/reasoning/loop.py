@@ -193,6 +193,8 @@ class AgentLoop:
             for call in sorted(calls, key=lambda each: self._toolbox.is_end(each.name)):
                 if (end := await self._run_call(call)) is not None:
                     return end
+            if self._toolbox.concluded():
+                return self.so_far
             # The results are stored while the model is asked again. A call that was refused waited for
             # nothing, and two checkpoints at once would get the same number.
             await self._saving

@@ -221,12 +221,17 @@ class ModelSession:
         return ModelInRole(self, role) if role else self
 
     async def stream_model(
-        self, messages: Sequence[Message], on_piece: Callable[[str], Awaitable[None]]
+        self,
+        messages: Sequence[Message],
+        on_piece: Callable[[str], Awaitable[None]],
+        tools: Sequence[Tool] = (),
+        *,
+        persona: str = "",
     ) -> Thought:
-        """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
-        prompt = await self._system()
+        """As ``ask_model``; ``on_piece`` gets the pieces of its text as they are written."""
+        prompt = await self._system(persona)
         thought = Thought(text="")
-        async with aclosing(self._recorded(self.model).stream([*prompt, *messages])) as pieces:
+        async with aclosing(self._recorded(self.model).stream([*prompt, *messages], tools=tools)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Thought):
                     thought = piece
