@@ -16,11 +16,12 @@ from services.conductor.patterns import PatternBook
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.state_machine import GIVEN, OVERDUE, PLAN, REPAIR, needs_plan
 from services.conductor.submission import (
+    MAX_DEPTH,
     Continued,
     answer_mail,
-    as_agents,
+    as_senders,
     continue_goal,
     deadline_of,
     format_taken,
@@ -110,8 +111,7 @@ class Conductor(Agent):
         submission = read_submission(data)
         if priority:
             submission = msgspec.structs.replace(submission, priority=TaskPriority(priority))
-        if sender != subjects.USER:
-            submission = as_agents(submission)
+        submission = as_senders(submission, sender)
         if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:
             raise Reject("only people retry and resume goals, and control agents")
         if submission.control:
@@ -124,6 +124,8 @@ class Conductor(Agent):
             goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
         else:
             goal = open_goal(submission, seq, stored_at, timeout)
+            if goal.depth > MAX_DEPTH:
+                refused = f"It lies in {goal.depth} goals, and {MAX_DEPTH} are the most: do it without a plan"
         # What a person said is signed; what was said of a goal that is retried counts on.
         by_person = sender == subjects.USER and not goal.retry_of
         words = words_of(goal) if by_person else goal.said.text if goal.retry_of and goal.said else None
@@ -193,7 +195,7 @@ class Conductor(Agent):
         try:
             planned = await self.planner.plan(goal)
             await self._roster.require([task.assignee for task in planned.tasks])
-            if self.context.settings.learned_routing and planned.playbook != NAMED:
+            if self.context.settings.learned_routing and planned.playbook not in (NAMED, GIVEN):
                 tasks = self.learner.route(planned.tasks, await self._roster.pages())
                 planned = msgspec.structs.replace(planned, tasks=tasks)
             planned = await self._patterns.apply(planned)
@@ -217,7 +219,7 @@ class Conductor(Agent):
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""
-        stored = await self._find(result.goal_id)
+        stored = await self._find(result.parent_goal_id or result.goal_id)
         if stored is None or stored.goal.status.final or stored.goal.thinking:
             return ()
         return await self._runner.apply_result(stored, result)

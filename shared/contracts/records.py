@@ -9,6 +9,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    OptionalName,
     OptionalPerson,
     OptionalTimestamp,
     OptionalToken,
@@ -129,6 +130,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     it repeats, ``instructions`` what people added to it, ``person`` who of the people submitted it, if known.
     ``context_refs`` and ``evidence_refs`` are those of its tasks.
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
+    A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
+    task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
+    is whom the requester wants it for, if not for itself.
     """
 
     goal_id: Token
@@ -162,6 +166,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     person: OptionalPerson = ""
     setbacks: tuple[Setback, ...] = ()
     patterns: tuple[Token, ...] = ()
+    part_of: OptionalToken = ""
+    depth: Count = 0
+    asker: OptionalName = ""
 
     @property
     def failed(self) -> bool:

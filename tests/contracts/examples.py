@@ -103,6 +103,7 @@ TASK_RESULT = c.TaskResult(
     begun_at=AT,
     outcome=c.ResultOutcome.FAILED,
     spans=(SPAN,),
+    parent_goal_id=GOAL_ID,
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -219,6 +220,9 @@ GOAL = c.Goal(
     outcome=c.ResultOutcome.FINDINGS,
     setbacks=(SETBACK,),
     patterns=(NODE_ID,),
+    part_of="goal_20260102_140000_000000_1",
+    depth=1,
+    asker="user",
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",
