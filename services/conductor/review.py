@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from services.conductor.merging import authors_of
 from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again, with_setbacks
 from shared import subjects
 from shared.contracts import (
@@ -110,10 +111,11 @@ def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:
 
 def send_back(goal: Goal, verdict: Verdict) -> Goal:
     """``goal`` with the tasks that the critic named, and those that build on them, to be done again."""
-    named = [task for task in goal.tasks if task.name in verdict.redo]
+    redo = authors_of(goal, verdict.redo)
+    named = [task for task in goal.tasks if task.name in redo]
     return msgspec.structs.replace(
         with_setbacks(goal, named, "; ".join(verdict.reasons), review=True),
-        tasks=begin_again(goal, add_dependents(goal, verdict.redo), str(goal.reviews + 1)),
+        tasks=begin_again(goal, add_dependents(goal, redo), str(goal.reviews + 1)),
         status=TaskStatus.IN_PROGRESS,
         verdict=verdict.to_dict(),
         review_task_id="",

@@ -154,7 +154,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
     have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
     Trace Context. ``said`` travels with every task that follows from what a person said; ``asker`` is whom
-    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts). Raises
+    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts).
+    ``workspace`` is the name of its workspace among those of its goal (empty: its own id), ``starts_from``
+    the names of those whose content that begins with, those built on others after these. Raises
     ValueError naming the field.
     """
 
@@ -173,6 +175,8 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     traceparent: str = ""
     said: Said | None = None
     asker: OptionalName = ""
+    workspace: OptionalToken = ""
+    starts_from: tuple[Token, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

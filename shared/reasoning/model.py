@@ -44,7 +44,7 @@ from shared.reasoning.spending import Budget, DailyUsage, Spending
 from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
-from shared.tasks.context import current_task, workspace_name
+from shared.tasks.context import current_task, goal_of
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
 
@@ -65,7 +65,7 @@ def _task_id() -> str:
 def _tell_about_task() -> None:
     """Have what is sent to a model recorded as the current task's, if there is one."""
     if task := current_task.get():
-        sent_for.set((workspace_name(task.task), task.task.task_id))
+        sent_for.set((goal_of(task.task), task.task.task_id))
 
 
 answered_by: ContextVar[str] = ContextVar("answered_by", default="")
