@@ -203,6 +203,7 @@ def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalT
             ended_at="",
             summary="",
             outcome=ResultOutcome.NONE,
+            continues="",
         )
         if task.name in names
         else task
@@ -308,8 +309,9 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     if not task.action and goal.requester in subjects.PEOPLE:
         words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
         context |= {key: said for key, said in words.items() if said}
-    if goal.verdict.get("reasons"):
-        context["feedback"] = goal.verdict["reasons"]
+    if objections := goal.verdict.get("objections") or goal.verdict.get("reasons"):
+        own = [each for each in objections if str(each).startswith(f"{task.name}: ")]
+        context["feedback"] = own or objections
     if told := [each.text for each in goal.instructions if each.text.strip()]:
         context["instructions"] = told
     return Task(
@@ -327,6 +329,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         deadline=goal.deadline,
         said=goal.said,
         asker=goal.requester,
+        continues=task.continues,
     )
 
 

@@ -66,7 +66,8 @@ class OfficeState(StrEnum):
 class GoalTask(Contract, frozen=True, kw_only=True):
     """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan.
 
-    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended.
+    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended;
+    ``continues`` is as in Task.
     """
 
     name: Token
@@ -83,6 +84,7 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     summary: str = ""
     outcome: ResultOutcome = ResultOutcome.NONE
     success_criteria: str = ""
+    continues: OptionalToken = ""
 
 
 MAX_INSTRUCTION = 20_000  # The most characters of one instruction

@@ -151,8 +151,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
     have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
     Trace Context. ``said`` travels with every task that follows from what a person said; ``asker`` is whom
-    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts). Raises
-    ValueError naming the field.
+    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts).
+    ``continues`` is the id of the task of the same requester and assignee whose conversation it goes on with:
+    a review sent that back. Raises ValueError naming the field.
     """
 
     task_id: Token
@@ -170,6 +171,7 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     traceparent: str = ""
     said: Said | None = None
     asker: OptionalName = ""
+    continues: OptionalToken = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -182,9 +182,9 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
-def _task_id() -> str:
+def _cache_key() -> str:
     task = current_task.get()
-    return task.task.task_id if task else ""
+    return task.talk if task else ""
 
 
 answered_by: ContextVar[str] = ContextVar("answered_by", default="")
@@ -211,7 +211,7 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
@@ -221,7 +221,7 @@ class RecordedModel:
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
         await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
