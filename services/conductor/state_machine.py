@@ -233,6 +233,7 @@ def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalT
             depends_on=tuple(name for name in task.depends_on if name not in left_out),
             changes=(),
             workspace="" if names & set(task.depends_on) else task.workspace or task.task_id,
+            continues="",
         )
         if task.name in names
         else task
@@ -358,8 +359,9 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     if not task.action and goal.requester in subjects.PEOPLE:
         words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
         context |= {key: said for key, said in words.items() if said}
-    if goal.verdict.get("reasons"):
-        context["feedback"] = goal.verdict["reasons"]
+    if objections := goal.verdict.get("objections") or goal.verdict.get("reasons"):
+        own = [each for each in objections if str(each).startswith(f"{task.name}: ")]
+        context["feedback"] = own or objections
     if told := [each.text for each in goal.instructions if each.text.strip()]:
         context["instructions"] = told
     return Task(
@@ -379,6 +381,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         asker=goal.asker or goal.requester,
         workspace=task.workspace,
         starts_from=workspaces_before(goal, task),
+        continues=task.continues,
     )
 
 

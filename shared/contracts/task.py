@@ -156,8 +156,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     Trace Context. ``said`` travels with every task that follows from what a person said; ``asker`` is whom
     the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts).
     ``workspace`` is the name of its workspace among those of its goal (empty: its own id), ``starts_from``
-    the names of those whose content that begins with, those built on others after these. Raises
-    ValueError naming the field.
+    the names of those whose content that begins with, those built on others after these. ``continues`` is the
+    id of the task of the same requester and assignee whose conversation it goes on with: a review sent that
+    back. Raises ValueError naming the field.
     """
 
     task_id: Token
@@ -177,6 +178,7 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     asker: OptionalName = ""
     workspace: OptionalToken = ""
     starts_from: tuple[Token, ...] = ()
+    continues: OptionalToken = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

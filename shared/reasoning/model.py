@@ -57,9 +57,9 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
-def _task_id() -> str:
+def _cache_key() -> str:
     task = current_task.get()
-    return task.task.task_id if task else ""
+    return task.talk if task else ""
 
 
 def _tell_about_task() -> None:
@@ -95,7 +95,7 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
         _tell_about_task()
         await begin_effect()
         part = self._spending.reserving(messages, options.get("tools", ()), options.get("max_tokens", 0))
@@ -109,7 +109,7 @@ class RecordedModel:
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
         _tell_about_task()
         await begin_effect()
         async with self._spending.reserving(messages, (), options.get("max_tokens", 0)) as count:

@@ -38,7 +38,8 @@ class TaskContext:
     """One attempt at one task; ``facts`` go into its result.
 
     ``references`` are the contents of what the task refers to, in the order in which it does; ``found`` are
-    the web addresses that it came across, ``subtasks`` the workspaces of its subtasks that ended.
+    the web addresses that it came across, ``subtasks`` the workspaces of its subtasks that ended; ``talk`` is
+    the id of the task that its conversation began with.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -51,6 +52,7 @@ class TaskContext:
         self._uncertain: dict[str, None] = {}
         self.found: set[str] = set()
         self.subtasks: dict[str, None] = {}
+        self.talk = claim.task.task_id
         self._steps = 0
         self._sources: dict[str, None] = {}
         self._files: dict[str, None] = {}
