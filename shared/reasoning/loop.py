@@ -243,6 +243,8 @@ class AgentLoop:
 
         One that asks for none is the answer, unless it only announces what is to come.
         """
+        if form := self._toolbox.find_form(text):
+            return [Call(FINISH, form)]
         name = detect_action(text[:MAX_READ], self._toolbox.names)
         if not name and is_answer(text):
             return [Call(FINISH, msgspec.json.encode({"result": text[:MAX_READ]}).decode())]
@@ -299,7 +301,7 @@ class AgentLoop:
                 self._conversation.add_result(call, TOO_EARLY.format(names=", ".join(names), end=call.name))
                 return None
             return msgspec.structs.replace(
-                self.so_far, result=params.get("result", ""), rested=call.name == REST
+                self.so_far, result=self._toolbox.conclude(params), rested=call.name == REST
             )
         notice = self._limits.count_call(call)
         await self._saving

@@ -220,6 +220,10 @@ class SystemPrompt:
         """The ids of the nodes that the briefing in the prompt shows."""
         return _shown(self._briefing)
 
+    def fit(self, settings: Settings) -> None:
+        """Go on with ``settings``, whose context is another."""
+        self._settings = settings
+
     async def parts(self, rules: str = "") -> tuple[str, str]:
         """The prompt as of now, as ``compose_prompt`` has it; what is outdated is read again."""
         await asyncio.gather(self._read_soul(), self._read_briefing())
