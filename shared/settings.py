@@ -157,7 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Context = 0
-    """The model's context in tokens; 0: what its server says, else 100,000. The model sums up what is longer."""
+    """The model's context in tokens; 0: what its server says, else 100,000. It sums up what is longer."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
