@@ -60,6 +60,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import BusError, BusUnavailable, Conflict
+from shared.llm.sent import sent_for
 from shared.queries.spending import read_left
 from shared.reasoning.recall import FACT
 from shared.spans import SpanRecorder, record_spans_in, recorded_spans
@@ -394,6 +395,7 @@ class GoalRunner:
             asked = stored.goal
             continue_trace(asked.traceparent)
             record_spans_in(SpanRecorder())
+            sent_for.set((goal_id, ""))
             decision = await self._decisions.decide(asked, await self._store.results(asked))
         for _ in range(COMMIT_TRIES):
             stored = await self._store.find(goal_id)

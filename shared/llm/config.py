@@ -109,6 +109,8 @@ OF_AGENTS = (
     "brain_context",
     "brain_concurrency",
     "brain_tokens_per_minute",
+    "brain_local",
+    "leaves",
     "cerebellum",
     "cerebellum_url",
     "cerebellum_key",
@@ -144,6 +146,8 @@ def settings_of(settings: Settings, agent: str) -> Settings:
         }
     if "brain" in own or "cerebellum" in own:
         values |= {"cerebellum_url": "", "cerebellum_key": "", "cerebellum_price": ""}
+    if isinstance(own.get("leaves"), dict):  # of servers that it does not name, the office's entries hold
+        own = own | {"leaves": settings.leaves | own["leaves"]}
     try:
         return msgspec.convert(values | own, Settings, strict=False)
     except msgspec.ValidationError as error:

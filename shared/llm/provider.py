@@ -282,7 +282,8 @@ async def ask_for(
             f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
             "no other words, no fences."
         )
-        conversation.append(Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"))
+        wrong = thought.text[:QUOTED] or "(nothing)"
+        conversation.append(Message(role="assistant", text=wrong, kinds=thought.shown))
         conversation.append(Message(role="user", text=request))
     raise ModelError(f"The model {model.name} gave no usable answer in {tries} tries: {reason}")
 

@@ -24,6 +24,7 @@ from shared.llm.config import (
     configured_models,
     settings_of,
 )
+from shared.llm.leaving import describe_models
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -34,6 +35,7 @@ from shared.llm.protocol import (
     Tool,
     Usage,
 )
+from shared.llm.sent import sent_for, tell_models
 from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
@@ -42,7 +44,7 @@ from shared.reasoning.spending import Budget, DailyUsage, Spending
 from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
-from shared.tasks.context import current_task
+from shared.tasks.context import current_task, workspace_name
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
 
@@ -60,6 +62,12 @@ def _task_id() -> str:
     return task.task.task_id if task else ""
 
 
+def _tell_about_task() -> None:
+    """Have what is sent to a model recorded as the current task's, if there is one."""
+    if task := current_task.get():
+        sent_for.set((workspace_name(task.task), task.task.task_id))
+
+
 answered_by: ContextVar[str] = ContextVar("answered_by", default="")
 """The model that gave the latest answer in the present context: of a chain not always the first."""
 
@@ -71,6 +79,8 @@ def _record(call: OpenSpan, thought: Thought) -> None:
     call.input_tokens = thought.usage.input_tokens
     call.output_tokens = thought.usage.output_tokens
     call.cost = thought.usage.cost
+    if task := current_task.get():  # what comes of the task may tell what the model was shown
+        task.facts["kinds"] = sorted({*task.facts.get("kinds", ()), *thought.shown})
 
 
 class RecordedModel:
@@ -86,6 +96,7 @@ class RecordedModel:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
         options.setdefault("cache_key", _task_id())
+        _tell_about_task()
         await begin_effect()
         part = self._spending.reserving(messages, options.get("tools", ()), options.get("max_tokens", 0))
         async with part as count:
@@ -99,6 +110,7 @@ class RecordedModel:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
         options.setdefault("cache_key", _task_id())
+        _tell_about_task()
         await begin_effect()
         async with self._spending.reserving(messages, (), options.get("max_tokens", 0)) as count:
             with span(SpanKind.MODEL, self.name, asked) as call:
@@ -134,8 +146,12 @@ class ModelSession:
         return Spending(self._budget, self.usage, prices, answer=self._settings.brain_answer)
 
     def prepare(self) -> None:
-        """Construct all models, so that a wrong configuration fails at the start; raises ConfigError."""
+        """Construct all models, so that a wrong configuration fails at the start; raises ConfigError.
+
+        Which models they are, and what may go to them, is written down for people.
+        """
         _ = self.model, self.small_model, [self._model_for(role) for role in ROLES]
+        tell_models(self._settings.sent, describe_models(self._settings, self._profile.name))
 
     @functools.cached_property
     def model(self) -> LanguageModel:
@@ -205,12 +221,17 @@ class ModelSession:
         return ModelInRole(self, role) if role else self
 
     async def stream_model(
-        self, messages: Sequence[Message], on_piece: Callable[[str], Awaitable[None]]
+        self,
+        messages: Sequence[Message],
+        on_piece: Callable[[str], Awaitable[None]],
+        tools: Sequence[Tool] = (),
+        *,
+        persona: str = "",
     ) -> Thought:
-        """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
-        prompt = await self._system()
+        """As ``ask_model``; ``on_piece`` gets the pieces of its text as they are written."""
+        prompt = await self._system(persona)
         thought = Thought(text="")
-        async with aclosing(self._recorded(self.model).stream([*prompt, *messages])) as pieces:
+        async with aclosing(self._recorded(self.model).stream([*prompt, *messages], tools=tools)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Thought):
                     thought = piece
@@ -271,7 +292,7 @@ class ModelSession:
     async def quote_known(self, text: str) -> str:
         """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""
         known, _ = await self.recall(text)
-        return quote(KNOWN, known) if known else ""
+        return quote(KNOWN, known, "memory") if known else ""
 
 
 class ModelInRole:

@@ -21,6 +21,7 @@ from shared.contracts.base import require_name
 from shared.effects import begin_effect
 from shared.errors import ActionError, MailroomError
 from shared.files import write_atomically
+from shared.llm.leaving import TASK, section, told_kinds
 from shared.log import logger
 from shared.reasoning.loop import Conclusion
 from shared.reasoning.recall import KNOWN, MemoryRecall
@@ -83,6 +84,10 @@ async def fetch_soul(agent: str, settings: Settings, prompt: str = "") -> Soul:
         return await asyncio.to_thread(_fall_back, agent, copy, prompt, reason)
     await asyncio.to_thread(_store_copy, copy, text)
     return Soul(agent=agent, text=text, origin="promptforge", version=version)
+
+
+LANGUAGE = "Write to people in the language in which they wrote."
+"""The rule of every prompt on the language of answers; it lasts, so a provider's cache holds it."""
 
 
 def compose_prompt(soul: Soul | str, briefing: str, rules: str = "", day: str = "") -> tuple[str, str]:
@@ -229,7 +234,8 @@ class SystemPrompt:
         await asyncio.gather(self._read_soul(), self._read_briefing())
         held = None if current_task.get() in self._without else self._briefing
         briefing = held.text if held else ""
-        return compose_prompt(self._soul, briefing, rules, format_day(self._settings))
+        lasting = "\n\n".join(filter(None, (LANGUAGE, rules)))
+        return compose_prompt(self._soul, briefing, lasting, format_day(self._settings))
 
     def apply(self, change: GraphVersion) -> None:
         """Memory announced a change: the briefing is read again if that may touch it."""
@@ -303,7 +309,9 @@ ORDERS = {
     CRITERIA: "It is done when all of this holds; see to each before you finish",
 }
 """What of a task's context is no data but tells what to do, in this order."""
-PLUMBING = frozenset({"inputs", "feedback", "letter", "history", "session_id", "hops", "route", "letter_id"})
+PLUMBING = frozenset(
+    {"inputs", "feedback", "letter", "history", "session_id", "hops", "kinds", "route", "letter_id"}
+)
 """What of it is shown in another way, or tells a model nothing."""
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
 NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
@@ -320,9 +328,11 @@ def frame_task(
     context = task.context
     # The texts that go with a task, by title
     results = context.get("inputs")
-    inputs = {}
+    words = words_of(task)
+    inputs, kinds = {}, {}
     if isinstance(results, dict):
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
+        kinds = {f"Result of {name}": kinds_of_result(value) for name, value in results.items()}
     if feedback := context.get("feedback"):
         inputs["The reviewer sent it back, because"] = _format(feedback)
     # What a person said is known to those that people talk to.
@@ -330,20 +340,21 @@ def frame_task(
     orders = {key: title for key, title in ORDERS.items() if is_known or key == CRITERIA}
     if rest := {key: value for key, value in context.items() if key not in PLUMBING and key not in orders}:
         inputs["What goes with it"] = _format(rest)
+        kinds["What goes with it"] = "" if words != task.text else TASK
     for name, opened in references.items():
-        inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = (
-            f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
-        )
+        title = f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"
+        inputs[title] = f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
+        kinds[title] = {"memory": "private", "file": "files"}.get(opened.kind, "")
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
     said = {title: "\n".join(_lines(context.get(key))) for key, title in orders.items()}
     share = _fair_share(map(len, said.values()), min(max_inputs, MAX_SAID))
     parts = [
-        task.text,
+        words,
         *(f"{title}:\n{excerpt(text, share)}" for title, text in said.items() if text),
-        *(quote(title, excerpt(text, limit)) for title, text in inputs.items()),
+        *(quote(title, excerpt(text, limit), kinds.get(title, "")) for title, text in inputs.items()),
     ]
     if known:
-        parts.append(quote(KNOWN, known))
+        parts.append(quote(KNOWN, known, "memory"))
     return "\n\n".join(parts)
 
 
@@ -353,6 +364,21 @@ def _lines(value: Any) -> list[str]:
         text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)
     ]
     return [f"> {line}" for text in texts for line in text.splitlines() if line.strip()]
+
+
+def kinds_of_result(result: Any) -> str:
+    """The kinds of text that a result of another task may tell, by its metadata; empty if nothing says."""
+    return " ".join(told_kinds(result.get("metadata") if isinstance(result, Mapping) else None))
+
+
+def words_of(task: Task) -> str:
+    """The text of a task; what another agent wrote is a section of the kinds that it was shown."""
+    letter = task.context.get("letter")
+    by_agent = isinstance(letter, Mapping) and letter.get("sender") not in subjects.PEOPLE
+    if "kinds" not in task.context and not by_agent:
+        return task.text
+    kinds = told_kinds(task.context)
+    return task.text if kinds == (TASK,) else section(task.text, " ".join(kinds))
 
 
 def _fair_share(sizes: Iterable[int], total: int) -> int:

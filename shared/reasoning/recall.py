@@ -10,8 +10,10 @@ from weakref import WeakKeyDictionary
 from shared import subjects
 from shared.contracts import Briefing, Hit, Node, Pattern, PatternOrigin
 from shared.errors import BusUnavailable, MailroomError
+from shared.llm.leaving import mark_private
 from shared.log import logger
 from shared.memory import Memory
+from shared.memory.ownership import is_private
 from shared.settings import Settings
 from shared.tasks.context import TaskContext, current_task
 from shared.text.display import fence
@@ -105,7 +107,8 @@ def format_patterns(known: Iterable[KnownPattern]) -> str:
         f"- [memory:{node_id}] {' '.join(pattern.condition.split())}\n  {' '.join(pattern.advice.split())}"
         for node_id, pattern in known
     ]
-    return "\n".join([HEAD, fence("\n".join(lines))]) if lines else ""
+    held = fence("\n".join(lines))
+    return f'{HEAD}\n<memory kinds="memory">\n{held}\n</memory>' if lines else ""
 
 
 PAUSE = 30.0  # Seconds for which memory is not asked again after a time-out
@@ -152,10 +155,12 @@ class MemoryRecall:
             log.warning("nothing_recalled", reason=str(error))
             return "", {}
         # What goals taught is recalled by itself, where it is near enough.
-        shown = [hit.node for hit in hits if not is_learned(hit.node)]
-        lines = [f"- [{node.id}] {node.title}: {node.body[:300]}" for node in shown]
+        lines: dict[bool, list[str]] = {True: [], False: []}
+        for node in (hit.node for hit in hits if not is_learned(hit.node)):
+            lines[is_private(node)].append(f"- [{node.id}] {node.title}: {node.body[:300]}")
+        private = mark_private("\n".join(lines[True])) if lines[True] else ""
         learned = await patterns_for(self._memory, asked)
-        return "\n".join(filter(None, [*lines, learned])), relevance
+        return "\n".join(filter(None, [*lines[False], private, learned])), relevance
 
     async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
         if time.monotonic() < self._paused_until:
