@@ -35,7 +35,7 @@ from shared.reasoning.tools import (
 )
 from shared.spans import referring_to, span
 from shared.tasks.actions import Outcome, kinds_of
-from shared.text.display import excerpt, quote, sendable
+from shared.text.display import excerpt, flatten, quote, sendable
 
 T = TypeVar("T")
 
@@ -80,6 +80,7 @@ class CheckpointStore(Protocol):
 
 MAX_OUTPUT = 20_000
 """Characters of an action's result that are fed back; the whole of it is in the files it names."""
+MAX_SAID = 240  # Characters of what the model said in a turn that its progress note tells
 MAX_READ = 50_000  # Characters of a model message without tool calls that are searched for an action
 SAVING = 5.0  # Seconds the last checkpoint has to be stored if the loop is cancelled
 
@@ -131,6 +132,7 @@ class AgentLoop:
         self._persona = persona
         self._conversation = Conversation("")
         self._steps = 0
+        self._said = ""
         self._usage = Usage()
         self._evidence: dict[str, None] = {}
         self._paths: dict[str, None] = {}
@@ -195,6 +197,7 @@ class AgentLoop:
                 self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
             )
         self._steps += 1
+        self._said = flatten(thought.text, MAX_SAID)
         self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
         return calls or await self._detect(thought.text)
@@ -323,7 +326,8 @@ class AgentLoop:
         if self._checkpoints is None or not new:
             return
         checkpoint = Checkpoint(messages=new, **self._totals())
-        await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
+        said = f": {self._said}" if self._said else ""
+        await self._checkpoints.write(f"step {self._steps}: {doing}{said}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
         """Restore an earlier attempt's checkpoints; returns the calls without a result, None if none."""
