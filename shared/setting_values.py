@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 Days = Annotated[int, Meta(ge=0, le=100_000)]
+Context = Annotated[int, Meta(ge=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9, description="a number of seconds above 0, such as 90")]
 Name = Annotated[

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from shared.errors import ConfigError
-from shared.setting_values import Days, Leaves, Name, Night, Port, Prices, Replicas, Seconds, Sync
+from shared.setting_values import Context, Days, Leaves, Name, Night, Port, Prices, Replicas, Seconds, Sync
 
 PREFIX = "MAILROOM_"
 NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE", "MAILROOM_TEST_EVENTS", "MAILROOM_TEST_SECONDS")
@@ -36,6 +36,7 @@ DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
 CHARACTERS_A_TOKEN = 3  # a low estimate, as for code and JSON: English text has about four
+USUAL_CONTEXT = 100_000  # Tokens that a model can read if nothing says how many
 ANSWER_SHARE = 4  # a quarter of the model's context is reserved for its answer
 
 
@@ -135,6 +136,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_fallback: tuple[str, ...] = ()
     """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
     ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    brain_concurrency: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    """The most requests that all agents together have open at one model server; 0: 2 at one of one's own, 16
+    at a provider's. Others wait for their turn."""
+    brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
+    """The most tokens of one model in a minute, of all agents together; 0: what its server says it allows."""
+    brain_plan: str = ""
+    """The model that makes plans, written as a fallback; empty: that of ``brain``, which is asked too where
+    this one cannot answer."""
+    brain_review: str = ""
+    """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
     brain_local: bool = False
@@ -150,10 +161,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most tokens of one answer, where a request has no limit of its own and the format wants one."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
+    brain_context: Context = 0
+    """The model's context in tokens; 0: what its server says, else 100,000. The model sums up more."""
     answer_within: Seconds = 20.0
     """Seconds after which a question is answered from memory alone if the model has not answered it yet."""
-    brain_context: Annotated[int, Meta(ge=4_000)] = 100_000
-    """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
@@ -176,8 +187,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
-    learned_routing: bool = False
-    """Whether the conductor prefers the agents that did best at a kind of task before."""
     max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
@@ -264,7 +273,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def brain_characters(self) -> int:
         """Characters that the model can read, by ``brain_context`` without the part for its answer."""
-        return (self.brain_context - self.brain_context // ANSWER_SHARE) * CHARACTERS_A_TOKEN
+        context = self.brain_context or USUAL_CONTEXT
+        return (context - context // ANSWER_SHARE) * CHARACTERS_A_TOKEN
 
     @property
     def keys(self) -> Path:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+from weakref import WeakSet
 
 import msgspec
 
@@ -26,8 +27,9 @@ from shared.reasoning.loop import Conclusion
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
-from shared.tasks.context import Opened, current_task
+from shared.tasks.context import Opened, TaskContext, current_task
 from shared.tasks.profiles import Profile
+from shared.tasks.speaker import WITNESSES
 from shared.text.display import excerpt, format_network_error, quote
 
 FETCH_TIMEOUT = 5.0  # Seconds in all for PromptForge's answer; after that an agent uses its last copy
@@ -204,7 +206,7 @@ class SystemPrompt:
 
     The briefing is read again for each task, when memory announces a change that touches it, and after AGE
     seconds. What says the same as before keeps its text, version and all, since providers cache a prompt by
-    its beginning.
+    its beginning; for the same reason a task that began while memory did not answer goes on without one.
     """
 
     def __init__(self, profile: Profile, settings: Settings, recall: MemoryRecall) -> None:
@@ -216,16 +218,22 @@ class SystemPrompt:
         self._briefing_until = 0.0
         self._changes, self._read = 0, -1
         self._tasks: deque[str] = deque(maxlen=TASKS)
+        self._without: WeakSet[TaskContext] = WeakSet()
 
     @property
     def shown(self) -> set[str]:
         """The ids of the nodes that the briefing in the prompt shows."""
         return _shown(self._briefing)
 
+    def fit(self, settings: Settings) -> None:
+        """Go on with ``settings``, whose context is another."""
+        self._settings = settings
+
     async def parts(self, rules: str = "") -> tuple[str, str]:
         """The prompt as of now, as ``compose_prompt`` has it; what is outdated is read again."""
         await asyncio.gather(self._read_soul(), self._read_briefing())
-        briefing = self._briefing.text if self._briefing else ""
+        held = None if current_task.get() in self._without else self._briefing
+        briefing = held.text if held else ""
         lasting = "\n\n".join(filter(None, (LANGUAGE, rules)))
         return compose_prompt(self._soul, briefing, lasting, format_day(self._settings))
 
@@ -246,15 +254,21 @@ class SystemPrompt:
         task = current_task.get()
         task_id = task.task.task_id if task else ""
         known = not task_id or task_id in self._tasks
-        if known and self._read == self._changes and time.monotonic() <= self._briefing_until:
+        unchanged = self._read == self._changes
+        if known and unchanged and (time.monotonic() <= self._briefing_until or task in self._without):
             return
         changes = self._changes
         try:
             briefing = await self._recall.brief(self._profile.name, self._settings)
         except MailroomError as error:
             log.warning("no_briefing", agent=self._profile.name, reason=str(error))
-            self._briefing = None
+            if not (known and unchanged):
+                self._briefing = None
+            if task and not self._briefing:
+                self._without.add(task)
         else:
+            if task:
+                self._without.discard(task)
             if self._briefing is None or _content(briefing) != _content(self._briefing):
                 self._briefing = briefing
         self._read, self._briefing_until = changes, time.monotonic() + AGE
@@ -286,34 +300,45 @@ MAX_INPUT = 20_000  # Characters of one earlier result that are quoted
 MAX_INPUTS = 100_000
 """Characters of everything quoted together; if there is more, the longest texts are shortened most."""
 MAX_NAME = 200  # Characters of a reference in the title of what it names
+MAX_SAID = 12_000  # Characters of what the person said, and of what the task is done by, together
+CRITERIA = "success_criteria"
+ORDERS = {
+    "thread": "Said by the person before this",
+    "request": "Said by the person; your task is a part of it, and its conditions hold for you too",
+    "instructions": "Said by the person later; it counts more than what was said before",
+    CRITERIA: "It is done when all of this holds; see to each before you finish",
+}
+"""What of a task's context is no data but tells what to do, in this order."""
+PLUMBING = frozenset(
+    {"inputs", "feedback", "letter", "history", "session_id", "hops", "kinds", "route", "letter_id"}
+)
+"""What of it is shown in another way, or tells a model nothing."""
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
-SHOWN_APART = frozenset("inputs feedback instructions letter history session_id hops kinds".split())
-"""What of a task's context is not shown as going with it."""
 NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
 
 
 def frame_task(
     task: Task, known: str, max_inputs: int = MAX_INPUTS, references: Mapping[str, Opened] = NO_REFERENCES
 ) -> str:
-    """The prompt for a task: its text, then earlier results, review feedback and memories, quoted as data.
+    """The prompt for a task: its text, what the person said and what it is done by, then what is only data.
 
-    The quoted parts of the task's context and its ``references`` have at most ``max_inputs`` characters
-    together.
+    Data are earlier results, review feedback, references and memories. They have at most ``max_inputs``
+    characters together, and so do the words of the person.
     """
+    context = task.context
     # The texts that go with a task, by title
-    results = task.context.get("inputs")
+    results = context.get("inputs")
     words = words_of(task)
     inputs, kinds = {}, {}
     if isinstance(results, dict):
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
         kinds = {f"Result of {name}": kinds_of_result(value) for name, value in results.items()}
-    if feedback := task.context.get("feedback"):
+    if feedback := context.get("feedback"):
         inputs["The reviewer sent it back, because"] = _format(feedback)
-    if told := task.context.get("instructions"):
-        inputs["What the person who asked for it added later"] = _format(told)
-        kinds["What the person who asked for it added later"] = TASK
-    rest = {key: value for key, value in task.context.items() if key not in SHOWN_APART}
-    if rest:
+    # What a person said is known to those that people talk to.
+    is_known = task.requester in (*subjects.PEOPLE, *WITNESSES)
+    orders = {key: title for key, title in ORDERS.items() if is_known or key == CRITERIA}
+    if rest := {key: value for key, value in context.items() if key not in PLUMBING and key not in orders}:
         inputs["What goes with it"] = _format(rest)
         kinds["What goes with it"] = "" if words != task.text else TASK
     for name, opened in references.items():
@@ -321,13 +346,24 @@ def frame_task(
         inputs[title] = f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
         kinds[title] = {"memory": "private", "file": "files"}.get(opened.kind, "")
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
+    said = {title: "\n".join(_lines(context.get(key))) for key, title in orders.items()}
+    share = _fair_share(map(len, said.values()), min(max_inputs, MAX_SAID))
     parts = [
         words,
+        *(f"{title}:\n{excerpt(text, share)}" for title, text in said.items() if text),
         *(quote(title, excerpt(text, limit), kinds.get(title, "")) for title, text in inputs.items()),
     ]
     if known:
         parts.append(quote(KNOWN, known, "memory"))
     return "\n\n".join(parts)
+
+
+def _lines(value: Any) -> list[str]:
+    """The lines of a text, or of each text of a list, marked as what another wrote."""
+    texts = [
+        text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)
+    ]
+    return [f"> {line}" for text in texts for line in text.splitlines() if line.strip()]
 
 
 def kinds_of_result(result: Any) -> str:

@@ -48,10 +48,21 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters, with their descriptions."""
         _, components = msgspec.json.schema_components((self.params,))
-        schema: dict[str, Any] = components[self.params.__name__]
+        schema: dict[str, Any] = _inline(components[self.params.__name__], components)
         for name, info in self.param_infos.items():
             schema["properties"][name]["description"] = info
         return schema
+
+
+def _inline(schema: Any, components: Mapping[str, Any]) -> Any:
+    """``schema`` with what its references name in their places."""
+    if isinstance(schema, list):
+        return [_inline(each, components) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inline(components[schema["$ref"].rpartition("/")[2]], components)
+    return {name: _inline(each, components) for name, each in schema.items()}
 
 
 KINDS_OF_ACTIONS = {
@@ -59,7 +70,7 @@ KINDS_OF_ACTIONS = {
     for kind, names in (
         ("private", "recall ask build_context think_about"),
         ("mail", "show_calendar send_mail"),
-        ("files", "read_file read_document read_source read_licence write_file patch_file write_code"),
+        ("files", "read_file read_document read_source read_licence write_file edit_file write_code"),
         (
             "repository",
             "lint_files clone_repository show_status show_diff show_log commit_changes run_python apply_diff "
