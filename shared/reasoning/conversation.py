@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.llm.leaving import UNKNOWN
+from shared.llm.leaving import TASK, UNKNOWN, own_kinds
 from shared.llm.protocol import Message, Thought, ToolCall
 from shared.text.display import excerpt
 
@@ -113,7 +113,9 @@ class Conversation:
             return list(self.messages)
         end = self._begin + self.summed
         said = [message for message in self.messages[self._begin : end] if message.text.startswith(TOLD)]
-        summary = Message(role="user", text=f"{SUMMED}\n{self.summary}")
+        # It may tell of all that was seen.
+        kinds = {kind for message in self.messages for kind in own_kinds(message)}
+        summary = Message(role="user", text=f"{SUMMED}\n{self.summary}", kinds=tuple(sorted(kinds)))
         return [*self.messages[: self._begin], summary, *said, *self.messages[end:]]
 
     def shortened(self) -> list[Message]:
@@ -167,7 +169,7 @@ class Conversation:
             for stored, call in zip(kept, thought.tool_calls, strict=False)
         ]
         if thought.stop == "length" and calls:
-            self.add_result(calls.pop(), CUT_CALL)
+            self.add_result(calls.pop(), CUT_CALL, (TASK,))
         elif thought.stop == "length":
             self.add_note(GO_ON)
         return calls
