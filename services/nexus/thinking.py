@@ -9,7 +9,7 @@ model is away or late, the rules answer and say so.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -129,9 +129,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     text: str
 
 
-Perform = Callable[[Tool, str, msgspec.Struct | None], Awaitable[Outcome]]
-
-
 class DeskToolbox(Toolbox):
     """The desk's tools for one message; what they did is in ``answers``, in the order of the calls."""
 
@@ -153,7 +150,7 @@ class DeskToolbox(Toolbox):
             params=Query,
         )
         super().__init__({name: Bound(self, actions[name]) for name in sorted(actions)})
-        self.guard = Guard(request)
+        self.guard = Guard(request, self._find_likely)
         self.answers: list[tuple[Answer, str]] = []
         self.told: list[str] = []  # What tools told, and memory
         self.packet = ContextPacket(query=request.text)
@@ -199,7 +196,7 @@ class DeskToolbox(Toolbox):
     async def _call(self, name: str, params: Mapping[str, Any]) -> Outcome:
         tool = self._tools[name]
         text = " ".join(filter(None, map(str, params.values())))
-        if refusal := self.guard.judge(tool, text):
+        if refusal := await self.guard.judge(tool, text):
             if refusal.offers and self.offer is None and not self._has_looked:
                 shown = shorten(_as_order(tool, params), 3_000)
                 self.offer = AskedBack(
@@ -222,6 +219,11 @@ class DeskToolbox(Toolbox):
             self.offer = None
             self.answers.append((answer, tool.used))
         return Outcome(output=answer.text, evidence_refs=answer.citations)
+
+    async def _find_likely(self) -> Collection[str]:
+        """The tools that the message is for without a model, the likeliest and the next ones."""
+        decision = await self._desk.decider.decide_in(self._request)
+        return (decision.tool, *decision.others)
 
     async def _run(self, tool: Tool, params: Mapping[str, Any]) -> Answer:
         """What the tool answers; the action that it leads to is done within this task."""
