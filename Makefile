@@ -28,7 +28,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-model bench-notes bench-locomo bench-repositories weights prices smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-model bench-notes bench-locomo bench-requests bench-repositories weights prices smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -87,6 +87,9 @@ weights: setup $(STAMPS)/bench ## Fit memory's classifiers anew, and say how the
 
 bench-notes: setup ## How well notes of others are taken apart: pieces, kinds, days (ARGS="--misses" lists the wrong ones)
 	@$(BIN)/python -m tests.bench.notes $(ARGS)
+
+bench-requests: setup ## Where sixty requests go with a model and without, and whether a part gets lost (ARGS="--misses")
+	@$(BIN)/python -m tests.bench.requests $(ARGS)
 
 bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in LoCoMo's form (ARGS="--json FILE")
 	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)

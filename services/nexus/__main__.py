@@ -16,7 +16,7 @@ from services.nexus.desk import Desk, tool_response
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import decide_whole
-from services.nexus.thinking import PATIENCE, Thinker
+from services.nexus.thinking import Thinker
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
@@ -235,7 +235,8 @@ class Nexus(Agent):
     async def _think(self, request: Request, things: str, history: Sequence[Message] = ()) -> Response:
         """The model's answer to a request; if it cannot be asked or is late the rules', which says so."""
         try:
-            patience = PATIENCE if request.subject is None else self.context.settings.brain_timeout
+            settings = self.context.settings
+            patience = settings.answer_within if request.subject is None else settings.brain_timeout
             return await self.thinker.answer(request, things, history, patience)
         except ActionError as error:
             self.context.log.warning("unthought", reason=str(error))

@@ -129,6 +129,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     it repeats, ``instructions`` what people added to it, ``person`` who of the people submitted it, if known.
     ``context_refs`` and ``evidence_refs`` are those of its tasks.
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
+    ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
     """
 
     goal_id: Token
@@ -162,6 +163,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     person: OptionalPerson = ""
     setbacks: tuple[Setback, ...] = ()
     patterns: tuple[Token, ...] = ()
+    left_out: tuple[str, ...] = ()
+    question: str = ""
 
     @property
     def failed(self) -> bool:

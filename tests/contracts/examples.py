@@ -219,6 +219,8 @@ GOAL = c.Goal(
     outcome=c.ResultOutcome.FINDINGS,
     setbacks=(SETBACK,),
     patterns=(NODE_ID,),
+    left_out=("and tell Ana",),
+    question="Which folder?",
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",

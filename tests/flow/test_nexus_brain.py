@@ -202,7 +202,7 @@ async def test_what_is_no_request_starts_nothing_whatever_the_model_says(desk: D
 
 async def test_a_model_that_fails_leaves_the_answer_to_memory(desk: Desk) -> None:
     script = {"match": "The message", "replies": [{"error": "unavailable"}]}
-    async with desk(script) as team:
+    async with desk(script, MAILROOM_ANSWER_WITHIN="1") as team:
         response = await ask(team, "Where is the key?")
     assert response.text.startswith("The office key hangs beside the kitchen door (")
     assert "(The rules answered, for the model could not be asked: " in response.text
@@ -257,15 +257,12 @@ async def test_what_the_words_do_not_say_is_offered_and_a_yes_has_it_done(desk: 
     assert planned.text == "mow the lawn"
 
 
-async def test_a_model_that_is_late_leaves_it_to_the_rules_which_say_so(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("services.nexus.__main__.PATIENCE", 0.3)
+async def test_a_model_that_is_late_leaves_it_to_the_rules_which_say_so(desk: Desk) -> None:
     script = {"match": "The message", "replies": [{"text": "By the door.", "delay": 20}]}
-    async with desk(script) as team:
+    async with desk(script, MAILROOM_ANSWER_WITHIN="1") as team:
         response = await ask(team, "Where is the key?")
     assert response.text.startswith("The office key hangs beside the kitchen door (")
-    assert "The model is late, it had 0.3 s for it" in response.text
+    assert "The model is late, it had 1 s for it" in response.text
 
 
 async def test_reminders_are_set_by_rule_and_not_by_the_model(desk: Desk) -> None:

@@ -65,6 +65,8 @@ def decide(case: Case, view: View) -> Answer:
 
 
 def _plan(case: Case, view: View) -> Answer:
+    if not case.plan:
+        return say({"question": "Which program do you mean, and in which folder is it?"})
     repo = re.search(r"/[\w./-]+/repo-[\w-]+", view.asked)
     text = json.dumps(list(case.plan)).replace("{repo}", repo[0] if repo else "")
     site = re.search(r"http://127\.0\.0\.1:\d+", view.asked)
