@@ -44,6 +44,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, BusError, ModelUnavailable
 from shared.language.utterance import Act, is_question
+from shared.llm.leaving import TASK
 from shared.llm.protocol import Message, Thought, Usage, message_of
 from shared.llm.protocol import Tool as Offer
 from shared.queries.office import OfficeReader
@@ -62,6 +63,14 @@ SHOWN = 10  # The most reminders, schedules and things of the last answer that a
 SHOWN_GOALS = 5  # The goals that it names beside those of the conversation, the latest
 MAX_LINE = 240  # The most characters of one of them
 RECALL = "recall"
+PRIVATE = ("private",)  # The kind of text of reminders, memories and all that is not listed
+KINDS = {
+    **dict.fromkeys(("mail", "calendar", "send_mail"), ("mail",)),
+    **dict.fromkeys(("web", "news", "papers", "weather"), ("web",)),
+    **dict.fromkeys(("goals", "project", "brief", "waiting"), ("private", "repository")),
+    **dict.fromkeys(("clock", "arithmetic", "capabilities", "spending"), (TASK,)),
+}
+"""The kinds of text that the tools tell (shared/llm/leaving.py)."""
 _RESULT = re.compile(r"<data[^>]*>\n(.*)\n</data>", re.DOTALL)  # What a tool answered, as the loop quotes it
 RULES = """\
  # At the front desk
@@ -219,7 +228,7 @@ class DeskToolbox(Toolbox):
                 self.guard.note(tool)
             self.offer = None
             self.answers.append((answer, tool.used))
-        return Outcome(output=answer.text, evidence_refs=answer.citations)
+        return Outcome(output=answer.text, evidence_refs=answer.citations, kinds=KINDS.get(name, PRIVATE))
 
     async def _find_likely(self) -> Collection[str]:
         """The tools that the message is for without a model, the likeliest and the next ones."""
@@ -404,7 +413,7 @@ class Thinker:
         unknown = [f"Memory says nothing about: {', '.join(packet.unknowns)}."] if packet.unknowns else []
         assumed = [f"Assumed: {assumption}." for assumption in packet.assumptions]
         held = "\n".join([*(facts or ["(nothing)"]), *unknown, *assumed])
-        return "\n\n".join(filter(None, [mentioned, quote("What memory holds about it", held)]))
+        return "\n\n".join(filter(None, [mentioned, quote("What memory holds about it", held, "private")]))
 
     def _frame(self, request: Request, memories: str, things: str) -> str:
         """The message with what goes with it, the message last."""
@@ -412,7 +421,7 @@ class Thinker:
         if memories:
             parts.append(memories)
         if things:
-            parts.append(quote("What it may refer to", things))
+            parts.append(quote("What it may refer to", things, "private repository"))
         asked = (
             f" It is {format_moment(parse_timestamp(request.asked_at), self._zone)}."
             if request.asked_at
@@ -458,6 +467,10 @@ class Thinker:
 
 def _read_turns(request: Request) -> list[Message]:
     """The conversation before the message."""
-    turns = request.talk.turns if request.talk else ()
-    pairs = [(("user", turn.text), ("assistant", turn.answer)) for turn in turns if turn.state == "answered"]
-    return [Message(role=role, text=text) for pair in pairs for role, text in pair if text]  # type: ignore[arg-type]
+    found = []
+    for turn in request.talk.turns if request.talk else ():
+        if turn.state == "answered" and turn.text and turn.answer:
+            kinds = KINDS.get(turn.route.removeprefix("tool:"), PRIVATE)
+            found.append(Message(role="user", text=turn.text))
+            found.append(Message(role="assistant", text=turn.answer, kinds=kinds))
+    return found
