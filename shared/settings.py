@@ -135,6 +135,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_fallback: tuple[str, ...] = ()
     """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
     ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    brain_concurrency: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    """The most requests that all agents together have open at one model server; 0: 2 at one of one's own, 16
+    at a provider's. Others wait for their turn."""
+    brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
+    """The most tokens of one model in a minute, of all agents together; 0: what its server says it allows."""
+    brain_plan: str = ""
+    """The model that makes plans, written as a fallback; empty: that of ``brain``, which is asked too where
+    this one cannot answer."""
+    brain_review: str = ""
+    """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
     brain_effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""

@@ -85,7 +85,6 @@ def format_undone(goal: Goal) -> str:
     return shorten("; ".join(filter(None, [format_left_out(goal), *named, *more])), 2_000)
 
 
-MAX_ASKED = 2_000  # Characters of a goal's own words that go with each of its tasks
 OVERDUE = "its deadline passed before it was done"  # Why a goal ended at its deadline
 MAX_PATTERNS = 20  # Patterns that are counted as used for one goal: the first ones
 FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
@@ -310,10 +309,11 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["action"] = task.action
     if task.action or task.params:
         context["params"] = task.params
-    if not task.action and task.text != goal.text:
-        context["asked"] = shorten(goal.text, MAX_ASKED)
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
+    if not task.action and goal.requester in subjects.PEOPLE:
+        words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
+        context |= {key: said for key, said in words.items() if said}
     if goal.verdict.get("reasons"):
         context["feedback"] = goal.verdict["reasons"]
     if told := [each.text for each in goal.instructions if each.text.strip()]:

@@ -127,6 +127,7 @@ async def evaluate_with_model(
         [Message(role="user", text=question)],
         EvaluationResult,
         lambda given: find_unjudged(given, len(criteria)),
+        role="review",
     )
     return correct_by_facts(add_unmet(judged, criteria), findings)
 

@@ -1,6 +1,5 @@
 """The chat-completions format of OpenAI, Ollama, vLLM, llama.cpp, OpenRouter and others."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +13,11 @@ from shared.llm.provider import (
     conclude,
     describe_schema,
     describe_tools,
-    read_arguments,
     read_call,
     read_text,
     split_system,
     strip_thinking,
+    write_arguments,
     write_out,
 )
 
@@ -167,8 +166,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return entry | {"tool_call_id": message.tool_call_id}
     calls = [
-        (call.id, {"name": call.name, "arguments": json.dumps(read_arguments(call))})
-        for call in message.tool_calls
+        (call.id, {"name": call.name, "arguments": write_arguments(call)}) for call in message.tool_calls
     ]
     if calls:
         entry["tool_calls"] = [{"id": name, "type": "function", "function": call} for name, call in calls]

@@ -11,7 +11,16 @@ import msgspec
 
 from shared.errors import ModelError
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import LanguageModel, Message, Pieces, Thought, Tool, ToolCall, Usage
+from shared.llm.protocol import (
+    LanguageModel,
+    Message,
+    Pieces,
+    Thought,
+    Tool,
+    ToolCall,
+    Usage,
+    estimate_tokens,
+)
 from shared.text.display import sendable
 
 
@@ -26,6 +35,15 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     max_tokens: int = 0
     cache_key: str = ""
+
+
+ANSWER_TOKENS = 1_000  # Tokens that an answer has at most as a rule: actions and their arguments
+
+
+def estimate_request(question: ModelRequest, answer: int) -> int:
+    """How many tokens a request and its answer have, roughly, if an answer has at most ``answer``."""
+    most = min(question.max_tokens or answer, ANSWER_TOKENS)
+    return estimate_tokens(question.messages, question.tools) + most
 
 
 class Provider(Protocol):
@@ -70,7 +88,7 @@ def conclude(
         model=read_text(model),
         by=config.name,
         kept=tuple(kept),
-        stop="tools" if calls else "length" if stop in CUT_OFF else "end",
+        stop="length" if stop in CUT_OFF else "tools" if calls else "end",
     )
 
 
@@ -165,6 +183,13 @@ def read_arguments(call: ToolCall) -> dict[str, Any]:
     except (ValueError, RecursionError):
         arguments = None
     return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
+
+
+def write_arguments(call: ToolCall) -> str:
+    """The arguments of a call as the model wrote them, to the byte; what is no object is wrapped in one."""
+    arguments = read_arguments(call)
+    refused = not call.arguments or arguments == {"malformed": call.arguments}
+    return json.dumps(arguments) if refused else call.arguments
 
 
 def write_out(messages: Sequence[Message]) -> list[Message]:

@@ -7,19 +7,20 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from shared.contracts import SpanKind
+from shared.contracts import ResultOutcome, SpanKind
 from shared.errors import (
     ActionError,
     BudgetSpent,
     BusError,
     Conflict,
+    ModelError,
     ModelUnavailable,
     NoModel,
     Reject,
 )
 from shared.llm.protocol import Message, Thought, Tool, Usage
 from shared.log import logger
-from shared.reasoning.conversation import Call, Conversation
+from shared.reasoning.conversation import SUMMARY, TOLD, Call, Conversation
 from shared.reasoning.tools import (
     FINISH,
     REST,
@@ -49,7 +50,11 @@ class LoopModels(Protocol):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The messages since the previous checkpoint; the other fields are totals of the whole loop."""
+    """The messages since the previous checkpoint; the other fields are totals of the whole loop.
+
+    The first one has the ``task`` and the ``persona`` that the loop began with, so that another attempt asks
+    in the same words. ``summary`` stands for the first ``summed`` messages.
+    """
 
     messages: tuple[Message, ...]
     steps: int
@@ -57,6 +62,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    task: str = ""
+    persona: str = ""
+    summary: str = ""
+    summed: int = 0
 
 
 class CheckpointStore(Protocol):
@@ -81,10 +90,16 @@ MAX_OUTPUT = 20_000
 MAX_READ = 50_000  # Characters of a model message without tool calls that are searched for an action
 SAVING = 5.0  # Seconds the last checkpoint has to be stored if the loop is cancelled
 
-TOLD = "The person who asked for this says now, and it counts more than what was asked before:"
 NUDGE = (
     "No action was called. Call one of your actions, or finish_task with the result if everything is done."
 )
+CUT_OFF = "its message was cut off at the limit of its length (setting brain_answer)"
+TOO_EARLY = (
+    "It was not accepted, since {names} in the same turn did not go well. Read the result; then go on, or "
+    "call {end} alone."
+)
+
+ENDED = {ResultOutcome.FAILED: ("It failed.",), ResultOutcome.FINDINGS: ("It has findings.",)}
 
 log = logger(__name__)
 
@@ -171,7 +186,9 @@ class AgentLoop:
     async def _work(self) -> Conclusion:
         pending = await self._resume()
         while True:
-            for call in await self._ask() if pending is None else pending:
+            calls = await self._ask() if pending is None else pending
+            # What ends the loop comes last: the others were called too.
+            for call in sorted(calls, key=lambda each: self._toolbox.is_end(each.name)):
                 if (end := await self._run_call(call)) is not None:
                     return end
             # The results are stored while the model is asked again. A call that was refused waited for
@@ -188,14 +205,36 @@ class AgentLoop:
             note = f"{TOLD}\n{text}"
             if all(message.text != note for message in self._conversation.messages):  # by an earlier attempt
                 self._conversation.add_note(note)
-        with self._referring():
-            thought = await self._models.ask_model(
-                self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
-            )
+        if self._conversation.is_full:
+            await self._summarise()
+        thought = await self._think()
         self._steps += 1
-        self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
-        return calls or await self._detect(thought.text)
+        if thought.stop == "length" and not calls:
+            self._limits.count_fruitless(CUT_OFF)
+            return []
+        return calls or await self._detect(self._conversation.answer)
+
+    async def _think(self, *more: Message) -> Thought:
+        messages = [*self._conversation.shortened(), *more]
+        with self._referring():
+            thought = await self._models.ask_model(messages, self._toolbox.offers(), persona=self._persona)
+        self._usage = self._usage.plus(thought.usage)
+        return thought
+
+    async def _summarise(self) -> None:
+        """Have the model summarise what is too long, asked so that its cache holds all but the question.
+
+        The summary is stored with the next checkpoint, before anything relies on it. If the model gives none,
+        the oldest messages are shortened.
+        """
+        text = ""
+        try:
+            thought = await self._think(Message(role="user", text=SUMMARY))
+            text = "" if thought.stop == "length" else thought.text
+        except ModelError as error:
+            log.warning("not_summarised", reason=str(error))
+        self._conversation.summarise(text)
 
     # --- an action named in plain text -----------------------------------------------------------
 
@@ -204,6 +243,8 @@ class AgentLoop:
 
         One that asks for none is the answer, unless it only announces what is to come.
         """
+        if form := self._toolbox.find_form(text):
+            return [Call(FINISH, form)]
         name = detect_action(text[:MAX_READ], self._toolbox.names)
         if not name and is_answer(text):
             return [Call(FINISH, msgspec.json.encode({"result": text[:MAX_READ]}).decode())]
@@ -256,8 +297,11 @@ class AgentLoop:
             self._limits.count_fruitless(str(error))
             return None
         if self._toolbox.is_end(call.name):
+            if names := self._conversation.list_unsettled():
+                self._conversation.add_result(call, TOO_EARLY.format(names=", ".join(names), end=call.name))
+                return None
             return msgspec.structs.replace(
-                self.so_far, result=params.get("result", ""), rested=call.name == REST
+                self.so_far, result=self._toolbox.conclude(params), rested=call.name == REST
             )
         notice = self._limits.count_call(call)
         await self._saving
@@ -296,19 +340,29 @@ class AgentLoop:
             return f"It failed unexpectedly: {type(error).__name__}"
         self._evidence |= dict.fromkeys(map(sendable, outcome.evidence_refs))
         self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
-        text = excerpt(outcome.output, MAX_OUTPUT)
-        sources = f"\nSources: {_list(outcome.evidence_refs)}" if outcome.evidence_refs else ""
-        files = f"\nFiles: {_list(outcome.output_paths)}" if outcome.output_paths else ""
-        return f"{quote(f'What {name} returned', text)}{sources}{files}"
+        text = quote(f"What {name} returned", excerpt(outcome.output, MAX_OUTPUT))
+        files = [path for path in outcome.output_paths if path not in outcome.evidence_refs]
+        named = (("Sources", outcome.evidence_refs), ("Files", files))
+        below = [f"{title}: {_list(names)}" for title, names in named if names]
+        return "\n".join([*ENDED.get(outcome.outcome, ()), text, *below])
 
     # --- checkpoints -----------------------------------------------------------------------------
 
     async def _write(self, doing: str) -> None:
         """Store the messages since the last checkpoint."""
-        new = self._conversation.take_unwritten() if self._checkpoints else ()
+        talk = self._conversation
+        new = talk.take_unwritten() if self._checkpoints else ()
         if self._checkpoints is None or not new:
             return
-        checkpoint = Checkpoint(messages=new, **self._totals())
+        is_first = len(new) == talk.position
+        checkpoint = Checkpoint(
+            messages=new,
+            task=talk.task if is_first else "",
+            persona=self._persona if is_first else "",
+            summary=talk.summary,
+            summed=talk.summed,
+            **self._totals(),
+        )
         await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
@@ -316,14 +370,17 @@ class AgentLoop:
         if self._checkpoints is None:
             return None
         async for checkpoint in self._checkpoints.read():
-            self._conversation.restore(checkpoint.messages)
+            self._conversation.restore(checkpoint.messages, checkpoint.task)
+            if checkpoint.task:
+                self._persona = checkpoint.persona
+            self._conversation.summary, self._conversation.summed = checkpoint.summary, checkpoint.summed
             self._steps, self._usage = checkpoint.steps, checkpoint.usage
             self._evidence |= dict.fromkeys(checkpoint.evidence_refs)
             self._paths |= dict.fromkeys(checkpoint.output_paths)
             self._doubts = list(checkpoint.doubts)
         last = self._conversation.messages[-1]
         if last.role == "assistant" and not last.tool_calls:
-            return await self._detect(last.text)
+            return await self._detect(self._conversation.answer)
         return self._conversation.unanswered()
 
 

@@ -19,7 +19,7 @@ from shared.contracts.base import amended
 from shared.effects import begin_effect
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import ask_for, make_model, make_small_model
-from shared.llm.config import settings_of
+from shared.llm.config import ROLES, Role, settings_of
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -34,6 +34,7 @@ from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
+from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
 from shared.tasks.context import current_task
@@ -231,7 +232,7 @@ class RecordedModel:
 
 
 class ModelSession:
-    """The two models of one agent."""
+    """The models of one agent."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus, memory: Memory) -> None:
         settings = settings_of(settings, profile.name)
@@ -240,24 +241,34 @@ class ModelSession:
         self._bus = bus
         self._recall = MemoryRecall(memory)
         self._prompt = SystemPrompt(profile, settings, self._recall)
+        self._of_roles: dict[Role, LanguageModel] = {}
+        self._ledger = OfficeLedger(bus)
         self.usage = DailyUsage(bus)
         self._budget = Budget(
             task_tokens=settings.task_tokens, day_tokens=settings.day_tokens, day_cost=settings.day_cost
         )
 
     def prepare(self) -> None:
-        """Construct both models, so that a wrong configuration fails at the start; raises ConfigError."""
-        _ = self.model, self.small_model
+        """Construct all models, so that a wrong configuration fails at the start; raises ConfigError."""
+        _ = self.model, self.small_model, [self._model_for(role) for role in ROLES]
 
     @functools.cached_property
     def model(self) -> LanguageModel:
         """The model that reasons; its ``available`` is False if none is configured."""
-        return make_model(self._settings, self._profile.name)
+        return make_model(self._settings, self._profile.name, ledger=self._ledger)
+
+    def _model_for(self, role: Role | None) -> LanguageModel:
+        """The model of a ``role``, which is ``model`` if none is set for it."""
+        if role is None or not getattr(self._settings, ROLES[role]):
+            return self.model
+        if role not in self._of_roles:
+            self._of_roles[role] = make_model(self._settings, self._profile.name, role, self._ledger)
+        return self._of_roles[role]
 
     @functools.cached_property
     def small_model(self) -> LanguageModel:
         """The model that works out the parameters of actions."""
-        return make_small_model(self._settings, self._profile.name)
+        return make_small_model(self._settings, self._profile.name, self._ledger)
 
     @property
     def context_characters(self) -> int:
@@ -271,17 +282,27 @@ class ModelSession:
         return max(MIN_CONVERSATION, self.context_characters - offered - prompt)
 
     async def ask_model(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, persona: str = ""
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        *,
+        persona: str = "",
+        role: Role | None = None,
     ) -> Thought:
         """The model's answer to ``messages``, preceded by the system prompt (and ``persona``).
 
-        Raises ModelError: NoModel, ModelUnavailable, or BudgetSpent before the model is asked.
+        The model of a ``role`` is asked, if one is set. Raises ModelError: NoModel, ModelUnavailable, or
+        BudgetSpent before the model is asked.
         """
         await self._require_budget()
         prompt = await self._system(persona)
-        thought = await RecordedModel(self.model).complete([*prompt, *messages], tools=tools)
+        thought = await RecordedModel(self._model_for(role)).complete([*prompt, *messages], tools=tools)
         await self._count(thought.usage)
         return thought
+
+    def acting(self, role: Role | None) -> "ModelSession | ModelInRole":
+        """The models of an agent loop: the session's own, or that of a ``role`` in their place."""
+        return ModelInRole(self, role) if role else self
 
     async def stream_model(
         self, messages: Sequence[Message], on_piece: Callable[[str], Awaitable[None]]
@@ -306,15 +327,18 @@ class ModelSession:
         check: Callable[[T], str | None] | None = None,
         *,
         rules: str = "",
+        role: Role | None = None,
+        tries: int = 3,
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
-        ``rules`` are in the system prompt, before all that changes from one question to the next. Raises
-        ModelError as ``ask_model`` does, and if no answer passes.
+        ``rules`` are in the system prompt, before all that changes from one question to the next; the model
+        of a ``role`` is asked, if one is set. Raises ModelError as ``ask_model`` does, and if no answer of so
+        many ``tries`` passes.
         """
         await self._require_budget()
         prompt = await self._system(rules)
-        answer, _ = await self._ask(self.model, [*prompt, *messages], kind, check)
+        answer, _ = await self._ask(self._model_for(role), [*prompt, *messages], kind, check, tries)
         return answer
 
     async def ask_small_model_for(
@@ -330,10 +354,12 @@ class ModelSession:
         messages: Sequence[Message],
         kind: type[T],
         check: Callable[[T], str | None] | None,
+        tries: int = 3,
     ) -> tuple[T, Usage]:
         spent: list[Usage] = []
         try:
-            return await ask_for(RecordedModel(model), messages, kind, check=check, spent=spent.append)
+            asked = RecordedModel(model)
+            return await ask_for(asked, messages, kind, check=check, tries=tries, spent=spent.append)
         finally:
             await self._count(functools.reduce(Usage.plus, spent, Usage()))
 
@@ -369,3 +395,19 @@ class ModelSession:
         if (task := current_task.get()) is not None:
             task.count_usage(usage)
         await self.usage.add(usage)
+
+
+class ModelInRole:
+    """The models of a session for an agent loop, that of a ``role`` in the place of the first."""
+
+    def __init__(self, session: ModelSession, role: Role) -> None:
+        self._session = session
+        self._role: Role = role
+
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str) -> Thought:
+        """As ModelSession.ask_model."""
+        return await self._session.ask_model(messages, tools, persona=persona, role=self._role)
+
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
+        """As ModelSession.ask_small_model_for."""
+        return await self._session.ask_small_model_for(messages, kind)

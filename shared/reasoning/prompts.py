@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from shared import subjects
 from shared.clock import format_zone, read_zone
 from shared.contracts import Briefing, Email, GraphVersion, Task
 from shared.contracts.base import require_name
@@ -26,6 +27,7 @@ from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import Opened, current_task
 from shared.tasks.profiles import Profile
+from shared.tasks.speaker import WITNESSES
 from shared.text.display import excerpt, format_network_error, quote
 
 FETCH_TIMEOUT = 5.0  # Seconds in all for PromptForge's answer; after that an agent uses its last copy
@@ -279,46 +281,65 @@ MAX_INPUT = 20_000  # Characters of one earlier result that are quoted
 MAX_INPUTS = 100_000
 """Characters of everything quoted together; if there is more, the longest texts are shortened most."""
 MAX_NAME = 200  # Characters of a reference in the title of what it names
+MAX_SAID = 12_000  # Characters of what the person said, and of what the task is done by, together
+CRITERIA = "success_criteria"
+ORDERS = {
+    "thread": "Said by the person before this",
+    "request": "Said by the person; your task is a part of it, and its conditions hold for you too",
+    "instructions": "Said by the person later; it counts more than what was said before",
+    CRITERIA: "It is done when all of this holds; see to each before you finish",
+}
+"""What of a task's context is no data but tells what to do, in this order."""
+PLUMBING = frozenset({"inputs", "feedback", "letter", "history", "session_id", "hops", "route", "letter_id"})
+"""What of it is shown in another way, or tells a model nothing."""
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
-_OF_LETTERS = ("letter", "history", "session_id", "hops")  # Of a context: what the conversation has already
 NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
 
 
 def frame_task(
     task: Task, known: str, max_inputs: int = MAX_INPUTS, references: Mapping[str, Opened] = NO_REFERENCES
 ) -> str:
-    """The prompt for a task: its text, then earlier results, review feedback and memories, quoted as data.
+    """The prompt for a task: its text, what the person said and what it is done by, then what is only data.
 
-    The quoted parts of the task's context and its ``references`` have at most ``max_inputs`` characters
-    together.
+    Data are earlier results, review feedback, references and memories. They have at most ``max_inputs``
+    characters together, and so do the words of the person.
     """
+    context = task.context
     # The texts that go with a task, by title
-    results = task.context.get("inputs")
+    results = context.get("inputs")
     inputs = {}
     if isinstance(results, dict):
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
-    if asked := task.context.get("asked"):
-        inputs["What the person asked for, of which this is a part"] = _format(asked)
-    if feedback := task.context.get("feedback"):
+    if feedback := context.get("feedback"):
         inputs["The reviewer sent it back, because"] = _format(feedback)
-    if told := task.context.get("instructions"):
-        inputs["What the person who asked for it added later"] = _format(told)
-    rest = {
-        key: value
-        for key, value in task.context.items()
-        if key not in ("inputs", "asked", "feedback", "instructions", *_OF_LETTERS)
-    }
-    if rest:
+    # What a person said is known to those that people talk to.
+    is_known = task.requester in (*subjects.PEOPLE, *WITNESSES)
+    orders = {key: title for key, title in ORDERS.items() if is_known or key == CRITERIA}
+    if rest := {key: value for key, value in context.items() if key not in PLUMBING and key not in orders}:
         inputs["What goes with it"] = _format(rest)
     for name, opened in references.items():
         inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = (
             f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
         )
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
-    parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in inputs.items())]
+    said = {title: "\n".join(_lines(context.get(key))) for key, title in orders.items()}
+    share = _fair_share(map(len, said.values()), min(max_inputs, MAX_SAID))
+    parts = [
+        task.text,
+        *(f"{title}:\n{excerpt(text, share)}" for title, text in said.items() if text),
+        *(quote(title, excerpt(text, limit)) for title, text in inputs.items()),
+    ]
     if known:
         parts.append(quote(KNOWN, known))
     return "\n\n".join(parts)
+
+
+def _lines(value: Any) -> list[str]:
+    """The lines of a text, or of each text of a list, marked as what another wrote."""
+    texts = [
+        text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)
+    ]
+    return [f"> {line}" for text in texts for line in text.splitlines() if line.strip()]
 
 
 def _fair_share(sizes: Iterable[int], total: int) -> int:

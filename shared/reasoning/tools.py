@@ -11,6 +11,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.llm.protocol import Message, Tool
+from shared.llm.provider import read_answer
 from shared.reasoning.conversation import WINDOW, Call
 from shared.tasks.actions import Action, Bound, Outcome, perform
 from shared.text.display import excerpt
@@ -39,10 +40,16 @@ _REST_ACTION = _ending(
 
 
 class Toolbox:
-    """The actions a model may call; ``finish_task`` and, if ``may_rest``, ``rest_n_wait`` end its loop."""
+    """The actions a model may call; ``finish_task`` and, if ``may_rest``, ``rest_n_wait`` end its loop.
 
-    def __init__(self, bound: Mapping[str, Bound], *, may_rest: bool = False) -> None:
-        self._end = {FINISH: _FINISH_ACTION} | ({REST: _REST_ACTION} if may_rest else {})
+    With a ``form`` the parameters of ``finish_task`` are its fields.
+    """
+
+    def __init__(
+        self, bound: Mapping[str, Bound], *, may_rest: bool = False, form: Action | None = None
+    ) -> None:
+        self._form = form
+        self._end = {FINISH: form or _FINISH_ACTION} | ({REST: _REST_ACTION} if may_rest else {})
         # An agent's own action cannot replace one that ends the loop.
         self._bound = {name: each for name, each in bound.items() if name not in (FINISH, REST)}
         self._offers: list[Tool] = []
@@ -65,7 +72,7 @@ class Toolbox:
         """The actions as tools for a model."""
         if not self._offers:
             self._offers = [
-                Tool(name=name, description=action.description, schema=action.schema())
+                Tool(name=name, description=action.description, schema=_brief(action.schema()))
                 for name in self.names
                 for action in (self.action(name),)
             ]
@@ -93,9 +100,36 @@ class Toolbox:
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
 
+    def find_form(self, text: str) -> str:
+        """The filled form in a message in plain text, as JSON; empty if there is none, or none is wanted."""
+        try:
+            return msgspec.json.encode(read_answer(text, self._form.params)).decode() if self._form else ""
+        except ValueError:
+            return ""
+
+    def conclude(self, params: Mapping[str, Any]) -> str:
+        """The result that an end with these parameters gives: the form as JSON, or the text."""
+        return msgspec.json.encode(params).decode() if self._form else str(params.get("result", ""))
+
     def is_end(self, name: str) -> bool:
         """Whether calling it ends the loop."""
         return name in self._end
+
+
+def _brief(schema: Any) -> Any:
+    """A schema without what tells a model nothing: titles, empty defaults, that there is nothing else."""
+    if isinstance(schema, list):
+        return [_brief(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A parameter may have such a name; its value is a schema, which is never empty.
+    idle = {
+        name
+        for name, each in schema.items()
+        if (name == "title" and isinstance(each, str))
+        or (name in ("additionalProperties", "default") and not each)
+    }
+    return {name: _brief(each) for name, each in schema.items() if name not in idle}
 
 
 EXAMINED = 120
@@ -274,8 +308,6 @@ def inline_arguments(thought: str, name: str) -> str:
     return after[start : start + end]
 
 
-MAX_FRUITLESS = 5
-"""Consecutive steps that ran no action: none was called, it is unknown, or its parameters are invalid."""
 MAX_REPEATS = 5  # Consecutive calls of one action with the same parameters that end a loop
 AGAIN = "This is the same call as before. If it does not get you further, do something else or finish_task."
 
@@ -283,13 +315,15 @@ AGAIN = "This is the same call as before. If it does not get you further, do som
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one agent loop: ``steps``, ``tokens`` and ``seconds``; 0 is no limit.
 
-    ``window``: characters of the conversation that are sent to the model at once.
+    ``window``: characters of the conversation that are sent to the model at once; ``fruitless``: consecutive
+    steps that ran no action: none was called, it is unknown, or its parameters are invalid.
     """
 
     steps: int = 50
     tokens: int = 0
     seconds: float = 0.0
     window: int = WINDOW
+    fruitless: int = 5
 
 
 class Limits:
@@ -317,9 +351,9 @@ class Limits:
     def count_fruitless(self, reason: str) -> None:
         """Count a step that ran no action."""
         self._fruitless += 1
-        if self._fruitless >= MAX_FRUITLESS:
+        if self._fruitless >= self._caps.fruitless:
             raise ActionError(
-                f"The model did nothing that helps {MAX_FRUITLESS} times in a row; last: {reason}"[:1_500]
+                f"The model did nothing that helps {self._fruitless} times in a row; last: {reason}"[:1_500]
             )
 
     def count_call(self, call: Call) -> str:

@@ -728,6 +728,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         redo=("tests",),
         decision="not_checked",
         checked=CHECKED,
+        objections=("The tests were not run",),
     ),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
     CONTEXT_ITEM,
@@ -947,6 +948,10 @@ EXAMPLES: tuple[c.Contract, ...] = (
         evidence_refs=("tests/test_login.py:40",),
         output_paths=("outputs/fix.patch",),
         doubts=("Whether the mail was sent is not known",),
+        task="Fix the test of the login",
+        persona="You are brief.",
+        summary="The test compares a name in the wrong case.",
+        summed=4,
     ),
     c.DailySpending(
         **header(47, "engineer", "engineer"),

@@ -33,7 +33,7 @@ WIRES = {
     "openai-responses": ResponsesProvider,
     "anthropic": AnthropicProvider,
 }
-QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
+QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02, longest_refused=0.3)
 TALK = [Message(role="system", text="You are Engineer."), Message(role="user", text="Hello")]
 READ = Tool(
     name="read_file",
@@ -353,7 +353,7 @@ async def test_what_can_pass_is_tried_again(kind, fault):
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "malformed JSON", "a reset"])
+@pytest.mark.parametrize("fault", ["500", "malformed JSON", "a reset"])
 async def test_what_does_not_pass_is_unavailable_after_four_attempts(kind, fault):
     with serve_model(PASSING[fault]) as server, pytest.raises(ModelUnavailable) as raised:
         await brain_at(server, kind).complete(TALK)
@@ -407,17 +407,35 @@ async def test_a_spent_account_is_not_tried_again():
 async def test_retry_after_is_waited_for(kind):
     with serve_model(Answer(status=429, headers={"retry-after": "1"}), "Yes.") as server:
         began = time.monotonic()
-        await brain_at(server, kind).complete(TALK)
+        choice = configured_model(config(kind, server))
+        assert choice
+        await RemoteModel(choice, WIRES[kind](choice)).complete(TALK)
         assert 1 <= time.monotonic() - began < 4
 
 
-@pytest.mark.parametrize("seconds", [30, 61])
-async def test_a_retry_after_beyond_the_deadline_or_a_minute_ends_the_call(kind, seconds):
-    with serve_model(Answer(status=429, headers={"retry-after": str(seconds)}), "Yes.") as server:
+async def test_a_wait_that_the_server_asks_for_is_no_part_of_the_deadline(kind):
+    with serve_model(Answer(status=429, headers={"retry-after": "2"}), "Yes.") as server:
+        choice = configured_model(config(kind, server))
+        assert choice
+        thought = await RemoteModel(choice, WIRES[kind](choice)).complete(TALK, timeout=1)
+    assert thought.text == "Yes."
+    assert 2 <= thought.usage.waited < 5
+
+
+async def test_a_retry_after_beyond_a_minute_ends_the_call(kind):
+    with serve_model(Answer(status=429, headers={"retry-after": "61"}), "Yes.") as server:
         began = time.monotonic()
-        with pytest.raises(ModelUnavailable, match=f"asks to wait {seconds} s"):
-            await brain_at(server, kind).complete(TALK, timeout=200 if seconds > 60 else 20)
+        with pytest.raises(ModelUnavailable, match="asks to wait 61 s"):
+            await brain_at(server, kind).complete(TALK)
         assert time.monotonic() - began < 3
+
+
+async def test_a_server_that_only_refuses_is_given_up_and_no_breaker_opens(kind):
+    with serve_model(Answer(status=429)) as server:
+        for _ in range(2):
+            with pytest.raises(ModelUnavailable, match="status 429"):
+                await brain_at(server, kind).complete(TALK)
+        assert len(server.requests) > 10
 
 
 async def test_a_hang_ends_at_the_deadline(kind):

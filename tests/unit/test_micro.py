@@ -70,6 +70,8 @@ class Script:
         said = self.thoughts.pop(0) if len(self.thoughts) > 1 else self.thoughts[0]
         if isinstance(said, Exception):
             raise said
+        if isinstance(said, Thought):
+            return said
         if isinstance(said, str):
             return Thought(text=said, usage=USAGE)
         calls = said if isinstance(said, list) else [said]

@@ -40,6 +40,8 @@ class View:
         if forced := (body.get("tool_choice") or {}):
             named = forced.get("function", {}).get("name", "") if isinstance(forced, dict) else ""
             schema = self.tools.get(named, schema)
+        if "approved" in self.tools.get("finish_task", {}).get("properties", ()):
+            schema = self.tools["finish_task"]  # a verdict is a form to be filled in
         self.schema: dict[str, Any] = schema
         self.fields = set(schema.get("properties", ()))
 
@@ -177,10 +179,19 @@ def judge(view: View) -> Answer:
         verdict: dict[str, Any] = {"approved": False, "reasons": [reason], "redo": names[:1]}
     else:
         verdict = {"approved": True, "reasons": [], "redo": []}
+    files = re.findall(r"(?m)^\+\+\+ (?:b/)?([^\s]+)", view.asked)
     verdict["criteria"] = [
-        {"task": name, "number": int(number), "met": not weak, "why": "Seen in the patch and the runs."}
+        {
+            "task": name,
+            "number": int(number),
+            "met": not weak,
+            "why": "Seen there.",
+            "source": files[0] if files else "",
+        }
         for name in dict.fromkeys(names)
-        for number in re.findall(r"(?m)^\s*(?:criterion )?(\d+)[.:)] ", view.asked)[:9]
+        for number in re.findall(
+            r"(?m)^(\d+)\. ", view.asked.partition(f"Criteria of {name};")[2].partition("\n\n")[0]
+        )
     ]
     return say({name: value for name, value in verdict.items() if name in view.fields or name == "approved"})
 
