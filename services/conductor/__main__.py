@@ -14,7 +14,6 @@ from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import (
-    NAMED,
     NoPlaybook,
     Planner,
     Roster,
@@ -26,9 +25,10 @@ from services.conductor.playbook import MissingParameter, load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import BY_MODEL, OVERDUE, PLAN, REPAIR, apply_plan, needs_plan
 from services.conductor.submission import (
+    MAX_DEPTH,
     Continued,
     answer_mail,
-    as_agents,
+    as_senders,
     continue_goal,
     deadline_of,
     format_earlier,
@@ -78,7 +78,7 @@ class Conductor(Agent):
         self.playbooks = load_playbooks()
         self._model = context.models.model
         self.planner = Planner(self.playbooks, context.memory, has_model=self._model.available)
-        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
+        self.learner = MetaLearner(context.bus)
         self._roster = Roster(context.directory, context.bus, context.settings)
         self._board = StatusBoard(context.bus)
         self._store = GoalStore(context.bus, self._board)
@@ -89,7 +89,6 @@ class Conductor(Agent):
         decisions = ModelDecisions(
             context.models,
             self._factory,
-            self.learner,
             self._roster,
             self._patterns,
             self._read_beside,
@@ -137,8 +136,7 @@ class Conductor(Agent):
         submission = read_submission(data)
         if priority:
             submission = msgspec.structs.replace(submission, priority=TaskPriority(priority))
-        if sender != subjects.USER:
-            submission = as_agents(submission)
+        submission = as_senders(submission, sender)
         if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:
             raise Reject("only people retry and resume goals, and control agents")
         if submission.control:
@@ -151,6 +149,8 @@ class Conductor(Agent):
             goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
         else:
             goal = open_goal(submission, seq, stored_at, timeout)
+            if goal.depth > MAX_DEPTH:
+                refused = f"It lies in {goal.depth} goals, and {MAX_DEPTH} are the most: do it without a plan"
         # What a person said is signed; what was said of a goal that is retried counts on.
         by_person = sender == subjects.USER and not goal.retry_of
         words = words_of(goal) if by_person else goal.said.text if goal.retry_of and goal.said else None
@@ -220,9 +220,6 @@ class Conductor(Agent):
         try:
             planned = await self.planner.plan(goal)
             await self._roster.require([task.assignee for task in planned.tasks])
-            if self.context.settings.learned_routing and planned.playbook != NAMED:
-                tasks = self.learner.route(planned.tasks, await self._roster.pages())
-                planned = msgspec.structs.replace(planned, tasks=tasks)
             planned = await self._patterns.apply(planned)
         except MissingParameter as error:
             return await self._runner.ask_back(StoredGoal(goal, stored.seq), str(error))
@@ -249,7 +246,7 @@ class Conductor(Agent):
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""
-        stored = await self._find(result.goal_id)
+        stored = await self._find(result.parent_goal_id or result.goal_id)
         if stored is None or stored.goal.status.final or stored.goal.thinking:
             return ()
         return await self._runner.apply_result(stored, result)

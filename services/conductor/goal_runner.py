@@ -27,6 +27,7 @@ from services.conductor.state_machine import (
     ask_back,
     ask_model_about,
     end,
+    fail_task,
     format_undone,
     is_overdue,
     record_result,
@@ -59,7 +60,8 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.contracts.base import amended
-from shared.errors import BusError, BusUnavailable, Conflict
+from shared.errors import ActionError, BusError, BusUnavailable, Conflict
+from shared.llm.sent import sent_for
 from shared.queries.spending import read_left
 from shared.reasoning.recall import FACT
 from shared.spans import SpanRecorder, record_spans_in, recorded_spans
@@ -262,7 +264,10 @@ class GoalRunner:
         for task in step.issued:
             needed = [other for other in step.goal.tasks if other.name in task.depends_on]
             results = {other.name: await self._store.result(other) for other in needed}
-            tasks.append(task_for(step.goal, task, results))
+            try:
+                tasks.append(task_for(step.goal, task, results))
+            except ActionError as error:
+                return await self.advance(fail_task(goal, task.name, str(error)), stored, learned)
         if step.review:
             tasks.append(await self._review(step.goal))
         assigned = [submission_entry(task) for task in tasks]
@@ -292,9 +297,11 @@ class GoalRunner:
             if status is TaskStatus.FAILED and is_overdue(goal, datetime.now(UTC)):
                 status, reason = TaskStatus.TIMEOUT, OVERDUE  # its tasks have the same deadline
             goal = end(goal, status, reason or "; ".join(filter(None, (format_undone(goal), goal.reason))))
-        goal = await self._report(goal)
+        results = await self._store.results(goal)
+        if not goal.part_of:
+            goal = await self._reporter.report(goal, self._playbooks.get(goal.playbook), results)
         await self._patterns.close(goal)
-        return [self._store.entry(goal, stored), _mail(goal)]
+        return [self._store.entry(goal, stored), _mail(goal, results)]
 
     async def refuse(self, stored: StoredGoal, reason: str) -> Sequence[Entry]:
         """End a goal that cannot be planned."""
@@ -316,11 +323,13 @@ class GoalRunner:
             )
         cancelled = [await self._store.cancel_task(task, status, reason) for task in running]
         ended = end(goal, status, reason, answer=f"The goal ended: {reason}", thinking="")
-        if any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
-            path = (await self._report(ended)).report_path
+        results = await self._store.results(ended)
+        if not goal.part_of and any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
+            playbook = self._playbooks.get(goal.playbook)
+            path = (await self._reporter.report(ended, playbook, results)).report_path
             ended = msgspec.structs.replace(ended, report_path=path)
         await self._patterns.close(ended)
-        return [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended)]
+        return [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended, results)]
 
     async def _apply_review(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
         verdict = read_verdict(result)
@@ -343,10 +352,6 @@ class GoalRunner:
             if results[task.name].get("metadata", {}).get("tests"):  # so that the critic need not run them
                 results[task.name] = {**results[task.name], "journal": await self._store.journal(task)}
         return review_task(goal, results, with_goal=with_goal)
-
-    async def _report(self, goal: Goal) -> Goal:
-        playbook = self._playbooks.get(goal.playbook)
-        return await self._reporter.report(goal, playbook, await self._store.results(goal))
 
     # --- models, asked in the background ---------------------------------------------------------
 
@@ -394,6 +399,7 @@ class GoalRunner:
             asked = stored.goal
             continue_trace(asked.traceparent)
             record_spans_in(SpanRecorder())
+            sent_for.set((goal_id, ""))
             decision = await self._decisions.decide(asked, await self._store.results(asked))
         for _ in range(COMMIT_TRIES):
             stored = await self._store.find(goal_id)
@@ -408,5 +414,5 @@ class GoalRunner:
             await asyncio.sleep(COMMIT_RETRY)
 
 
-def _mail(goal: Goal) -> Entry:
-    return seal(subjects.mail(goal.requester, subjects.CONDUCTOR), report_mail(goal))
+def _mail(goal: Goal, results: Mapping[str, Any]) -> Entry:
+    return seal(subjects.mail(goal.requester, subjects.CONDUCTOR), report_mail(goal, results))

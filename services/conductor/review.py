@@ -69,7 +69,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
         context={"action": REVIEW, "params": params},
         deadline=goal.deadline,
         said=goal.said,
-        asker=goal.requester,
+        asker=goal.asker or goal.requester,
     )
 
 

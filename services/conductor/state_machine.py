@@ -22,6 +22,7 @@ from shared.contracts import (
 from shared.contracts.base import TOKEN
 from shared.contracts.records import MAX_SETBACKS
 from shared.contracts.task import worst_of
+from shared.plans import StepOutput, fill_references, number_of
 from shared.reasoning.recall import FACT
 from shared.tasks.evidence import verdict_of
 from shared.text.display import count, shorten
@@ -49,15 +50,16 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
     """What an ended goal came to; NONE for one that has not ended.
 
     It is *done* only if every task did what was asked for, and the critic found that true or had nothing to
-    check. It *failed* if it ended as anything but completed, if what its results say does not hold, or if a
-    task of it failed; of a check-up, whose tasks do not build on each other, that part is *not checked*
-    instead. With a part left out, or a question to the person, it is at best *not checked*.
+    check; a part is judged by who submitted it. It *failed* if it ended as anything but completed, if what
+    its results say does not hold, or if a task of it failed; of a check-up, whose tasks do not build on each
+    other, that part is *not checked* instead. With something left out, or a question to the person, it is at
+    best *not checked*.
     """
     if not goal.status.final:
         return ResultOutcome.NONE
     if goal.status is not TaskStatus.COMPLETED or decision_of(goal) == "sent_back":
         return ResultOutcome.FAILED
-    outcomes = set()
+    outcomes: set[ResultOutcome] = set()
     for task in goal.tasks:
         if task.status is TaskStatus.COMPLETED:
             # A project need not be in a git repository to be checked.
@@ -66,7 +68,8 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
         else:
             is_part = goal.playbook == CHECKUP
             outcomes.add(ResultOutcome.NOT_CHECKED if is_part else ResultOutcome.FAILED)
-    if goal.left_out or decision_of(goal) not in ("approved", "nothing_checked"):
+    is_judged = goal.part_of or decision_of(goal) in ("approved", "nothing_checked")
+    if goal.left_out or not is_judged:
         outcomes.add(ResultOutcome.NOT_CHECKED)
     return worst_of(outcomes)
 
@@ -97,6 +100,7 @@ ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
 """Which state may follow which; a goal may end (IDLE) at any time. A state is recorded again while a model is
 asked."""
 
+GIVEN = "given plan"  # The ``playbook`` of a goal that was submitted with its plan
 REVIEW = "review"  # The name of the review among a goal's results
 BY_MODEL = "brain"  # The ``playbook`` of a goal that a model planned
 PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
@@ -262,7 +266,7 @@ def advance(goal: Goal, *, repair: bool = False) -> Advance:
         return Advance(mark_issued(goal, ready), issued=tuple(ready))
     if not all_ended(goal):
         return Advance(goal)
-    if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
+    if goal.part_of or all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
         return Advance(goal, over=True)
     number = goal.reviews + 1
     review_id = f"{goal.goal_id}-{REVIEW}-{number}"
@@ -302,13 +306,31 @@ def is_overdue(goal: Goal, now: datetime) -> bool:
     return bool(goal.deadline) and now >= datetime.fromisoformat(goal.deadline)
 
 
+def fail_task(goal: Goal, name: str, reason: str) -> Goal:
+    """``goal`` after the task ``name`` could not be assigned for ``reason``."""
+    tasks = [_end(task, TaskStatus.FAILED, reason) if task.name == name else task for task in goal.tasks]
+    return msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
+
+
 def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
-    """The task for its assignee, with the results it builds on."""
+    """The task for its assignee, with the results it builds on.
+
+    In the params of a given plan, references to steps are replaced with what these brought. Raises
+    ActionError for one that brought no such thing.
+    """
     context: dict[str, Any] = {"inputs": dict(inputs)} if inputs else {}
+    params = task.params
+    if goal.playbook == GIVEN:
+        outputs = {name: msgspec.convert(result, StepOutput) for name, result in inputs.items()}
+        params = fill_references(params, {number_of(name): left for name, left in outputs.items()})
     if task.action:
         context["action"] = task.action
-    if task.action or task.params:
-        context["params"] = task.params
+    elif task.assignee == subjects.CORTEX and (goal.part_of or len(goal.tasks) > 1):
+        context["mode"] = "simple"  # it is planned already
+    if task.action or params:
+        context["params"] = params
+    if goal.depth:
+        context["hops"] = goal.depth
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
     if not task.action and goal.requester in subjects.PEOPLE:
@@ -321,7 +343,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     return Task(
         task_id=task.task_id,
         parent_goal_id=goal.goal_id,
-        goal_id=goal.goal_id,
+        goal_id=goal.part_of or goal.goal_id,
         text=task.text,
         assignee=task.assignee,
         requester=subjects.CONDUCTOR,
@@ -332,7 +354,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         depends_on=tuple(other.task_id for other in goal.tasks if other.name in task.depends_on),
         deadline=goal.deadline,
         said=goal.said,
-        asker=goal.requester,
+        asker=goal.asker or goal.requester,
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_task_id
 from shared.errors import ActionError
-from shared.plans import AgentPage, StepOutput, sort_steps
+from shared.plans import AgentPage, Call, StepOutput, fill_references, sort_steps
 from shared.text.display import format_list
 
 MAX_STEPS = 200  # Steps of a plan that is written out; more are a mistake
@@ -33,15 +33,6 @@ SEPARATOR = re.compile(
 NOT_NEXT = re.compile(
     r"\b(?:if|when|whenever|once|unless)\b[^;]*$|\b(?:since|until|by|now|back)\s*$", re.IGNORECASE
 )
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step executes: ``action`` of ``assignee`` with ``params``, or, without an action, ``text``."""
-
-    assignee: str
-    action: str = ""
-    params: dict[str, Any] = {}
-    text: str = ""
 
 
 class _Item(NamedTuple):
@@ -159,17 +150,43 @@ def _split_sentence(text: str) -> list[str]:
     ]
 
 
-def find_call(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call | None:
-    """The call that ``step`` spells out, by the assignee, action and params of its context or in its text.
+def call_of(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call:
+    """What ``step`` executes: the action that its context or its text names, else its text, by its assignee.
 
-    None if it spells out none; raises ActionError for an invalid context.
+    Raises ActionError for an invalid context.
     """
-    if step.context.get("action"):
-        try:
-            return msgspec.convert({"assignee": own_name, **step.context}, Call)
-        except msgspec.ValidationError as error:
-            raise ActionError(f"The context of step {step.step_number} is wrong: {error}") from None
-    return parse_call(step.action, own_name, own_actions)
+    context = {"assignee": own_name, **step.context}
+    if not context.get("action"):
+        named = parse_call(step.action, own_name, own_actions)
+        return named or Call(assignee=str(context["assignee"] or own_name).strip().lower(), text=step.action)
+    try:
+        return msgspec.convert(context, Call)
+    except msgspec.ValidationError as error:
+        raise ActionError(f"The context of step {step.step_number} is wrong: {error}") from None
+
+
+def address_step(step: TaskStep, own_name: str, own_actions: Collection[str]) -> TaskStep:
+    """``step`` as the conductor carries it out, with its assignee, and its action if it names one."""
+    call = call_of(step, own_name, own_actions)
+    context = {"assignee": call.assignee, "action": call.action, "params": call.params}
+    return msgspec.structs.replace(step, context=context)
+
+
+def call_in(step: TaskStep) -> Call:
+    """What an addressed step executes."""
+    return Call(**step.context, text=step.action)
+
+
+def build_on(step: TaskStep, outputs: Mapping[int, StepOutput]) -> TaskStep:
+    """An addressed ``step`` whose references to ``outputs`` are filled in, and which waits for none of them.
+
+    One without an action gets them with its text.
+    """
+    params = fill_references(step.context["params"], outputs, partly=True)
+    if outputs and not step.context["action"]:
+        params = {"brought_before": {f"step {number}": left.output for number, left in outputs.items()}}
+    waits = tuple(number for number in step.dependencies if number not in outputs)
+    return msgspec.structs.replace(step, dependencies=waits, context={**step.context, "params": params})
 
 
 def parse_call(text: str, own_name: str, own_actions: Collection[str]) -> Call | None:
@@ -230,19 +247,6 @@ def step_of(values: dict[str, Any], context: Mapping[str, Any]) -> tuple[TaskSte
     except (msgspec.ValidationError, ValueError) as error:
         raise ActionError(f"This is not a step: {error}", "A step has an action") from None
     return step, inputs
-
-
-def plan_of(values: Any, task_id: str, agent: str) -> TaskPlan:
-    """The plan in ``values``, which may omit task_id and agent; raises ActionError for an invalid one."""
-    try:
-        whole = {"task_id": task_id, "agent": agent, **values}
-        # The contract reports a circle by numbers, this by the steps' texts.
-        sort_steps(msgspec.convert(whole.get("steps", ()), tuple[TaskStep, ...]))
-        return msgspec.convert(whole, TaskPlan)
-    except (msgspec.ValidationError, ValueError, TypeError) as error:
-        raise ActionError(
-            f"This is not a plan: {error}", "A plan has steps with a step_number and an action"
-        ) from None
 
 
 def find_needed_agents(plan: TaskPlan, own_name: str) -> frozenset[str]:

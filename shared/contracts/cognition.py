@@ -92,13 +92,18 @@ class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
 
 
 class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
-    """An agent's model usage on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars."""
+    """An agent's model usage on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars.
+
+    Near the end of its budget, what is set aside for open requests is ``reserved``.
+    """
 
     day: Annotated[str, text_up_to(10)]
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
     calls: int = 0
+    reserved_tokens: int = 0
+    reserved_cost: float = 0.0
 
 
 class Failure(Contract, frozen=True, kw_only=True):
@@ -204,7 +209,6 @@ class PatternOrigin(StrEnum):
 
     REPAIR = "repair"
     REVIEW = "review"
-    FAILURES = "failures"
     CORRECTION = "correction"
 
 
@@ -234,9 +238,8 @@ class Pattern(Contract, frozen=True, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """The strategy with what it rests on: something that helped, or failures that nothing has helped."""
-        helped = self.learned_from is not PatternOrigin.FAILURES
-        return f"What helped: {self.strategy}" if helped else self.strategy
+        """The strategy, as what helped."""
+        return f"What helped: {self.strategy}"
 
     @property
     def pays(self) -> bool:

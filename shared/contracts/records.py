@@ -9,6 +9,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    OptionalName,
     OptionalPerson,
     OptionalTimestamp,
     OptionalToken,
@@ -130,6 +131,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``context_refs`` and ``evidence_refs`` are those of its tasks.
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
     ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
+    A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
+    task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
+    is whom the requester wants it for, if not for itself.
     """
 
     goal_id: Token
@@ -165,6 +169,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     patterns: tuple[Token, ...] = ()
     left_out: tuple[str, ...] = ()
     question: str = ""
+    part_of: OptionalToken = ""
+    depth: Count = 0
+    asker: OptionalName = ""
 
     @property
     def failed(self) -> bool:

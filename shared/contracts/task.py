@@ -146,6 +146,9 @@ class Said(Contract, frozen=True, kw_only=True):
 class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
+    ``goal_id`` is the goal that it belongs to, whose workspace it works in, ``parent_goal_id`` the goal whose
+    plan it is a task of: another one if that goal is a part (see Goal).
+
     ``context`` may name an ``action`` and its ``params``, which the assignee then executes unchanged.
     ``context_refs`` and ``evidence_refs`` name what the assignee is shown: memory nodes, files of the
     workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
@@ -182,7 +185,12 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
 
     def result(self, agent: str, status: TaskStatus, **fields: Any) -> "TaskResult":
         """The result of this task by ``agent``, addressed to its requester; ``fields`` are the others."""
-        header = {"recipient": self.requester, "cause": self.id, "goal_id": self.goal_id}
+        header = {
+            "recipient": self.requester,
+            "cause": self.id,
+            "goal_id": self.goal_id,
+            "parent_goal_id": self.parent_goal_id,
+        }
         return TaskResult(
             **{"sender": agent, **header, "task_id": self.task_id, "agent": agent, "status": status, **fields}
         )
@@ -261,7 +269,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
 
     ``attempt`` is the number of the attempt that it comes from, ``worker`` the process and ``begun_at`` when
     it began; 0 and empty if the task was never begun. ``outcome`` says what it came to, ``spans`` are what
-    was done since the step before.
+    was done since the step before, ``parent_goal_id`` is that of the task.
     """
 
     task_id: Token
@@ -278,6 +286,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     begun_at: OptionalTimestamp = ""
     outcome: ResultOutcome = ResultOutcome.NONE
     spans: tuple[Span, ...] = ()
+    parent_goal_id: OptionalToken = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

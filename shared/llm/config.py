@@ -26,6 +26,7 @@ Role = Literal["plan", "review"]
 ROLES: dict[Role, Setting] = {"plan": "brain_plan", "review": "brain_review"}
 OF_OWN, OF_PROVIDER = 2, 16
 """Requests that are open at once at a server of one's own, which has one machine, and at a provider's."""
+LEAST_CONTEXT = 4_000  # Tokens: with less no agent can work
 OWN_KEY = ("brain", "cerebellum")  # The settings that have one for an address and a key beside them
 EXAMPLE = (
     "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL), openai-responses:MODEL or "
@@ -108,6 +109,8 @@ OF_AGENTS = (
     "brain_context",
     "brain_concurrency",
     "brain_tokens_per_minute",
+    "brain_local",
+    "leaves",
     "cerebellum",
     "cerebellum_url",
     "cerebellum_key",
@@ -143,6 +146,8 @@ def settings_of(settings: Settings, agent: str) -> Settings:
         }
     if "brain" in own or "cerebellum" in own:
         values |= {"cerebellum_url": "", "cerebellum_key": "", "cerebellum_price": ""}
+    if isinstance(own.get("leaves"), dict):  # of servers that it does not name, the office's entries hold
+        own = own | {"leaves": settings.leaves | own["leaves"]}
     try:
         return msgspec.convert(values | own, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -260,6 +265,11 @@ def _choose(
 ) -> ModelConfig | None:
     if not text.strip():
         return None
+    if 0 < settings.brain_context < LEAST_CONTEXT:
+        raise ConfigError(
+            f"MAILROOM_BRAIN_CONTEXT is {settings.brain_context}",
+            f"Write a number of tokens from {LEAST_CONTEXT}, or 0 for what the model's server says",
+        )
     kind, _, model = (part.strip() for part in text.partition(":"))
     variable = f"MAILROOM_{setting.upper()}"
     if kind not in (*HOMES, "scripted") or not model:

@@ -20,7 +20,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a conversation; a ``tool`` message answers the call ``tool_call_id``.
 
     ``kept`` is the reasoning behind an assistant's message as the model ``kept_for`` sent it, signed or
-    encrypted: it goes back to that model alone, unchanged.
+    encrypted: it goes back to that model alone, unchanged. ``kinds`` are those of its text as
+    ``shared.llm.leaving`` has them; of what a model wrote, those of all that it was shown.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -29,6 +30,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     kept_for: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 def message_of(entry: Mapping[str, Any]) -> Message:
@@ -89,7 +91,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     which case the last of its calls may be cut off.
 
     ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
-    as in Message.
+    as in Message. ``shown`` are the kinds of text that the model was sent.
     """
 
     text: str
@@ -99,6 +101,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
+    shown: tuple[str, ...] = ()
 
 
 Pieces = AsyncGenerator[str | Thought, None]
@@ -106,7 +109,7 @@ Pieces = AsyncGenerator[str | Thought, None]
 
 
 class StreamOptions(TypedDict, total=False):
-    """The limits of an answer in tokens and seconds; 0 means the configured limit.
+    """How a model is asked: with which tools, and limits in tokens and seconds; 0 means the configured one.
 
     Requests of one ``cache_key`` begin alike, as those of one task do.
     """
@@ -114,12 +117,12 @@ class StreamOptions(TypedDict, total=False):
     max_tokens: int
     timeout: float
     cache_key: str
+    tools: Sequence[Tool]
 
 
 class AskOptions(StreamOptions, total=False):
-    """How a model is asked: with which tools, and with ``schema`` for JSON of that shape."""
+    """The same, with ``schema`` for JSON of that shape."""
 
-    tools: Sequence[Tool]
     schema: dict[str, Any] | None
 
 

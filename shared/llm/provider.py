@@ -282,7 +282,8 @@ async def ask_for(
             f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
             "no other words, no fences."
         )
-        conversation.append(Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"))
+        wrong = thought.text[:QUOTED] or "(nothing)"
+        conversation.append(Message(role="assistant", text=wrong, kinds=thought.shown))
         conversation.append(Message(role="user", text=request))
     raise ModelError(f"The model {model.name} gave no usable answer in {tries} tries: {reason}")
 
@@ -304,7 +305,9 @@ def read_answer(text: str, kind: type[T]) -> T:
     Raises ValueError with the problem of the likeliest candidate. Quoted numbers are accepted as numbers.
     """
     reason = ""
-    for candidate in _candidates(strip_thinking(text[:LONGEST_ANSWER])):
+    found = list(_candidates(strip_thinking(text[:LONGEST_ANSWER])))
+    # Where every field is required, a model writes null for what it leaves to its default.
+    for candidate in (*found, *map(_without_nulls, found)):
         try:
             answer = msgspec.convert(candidate, kind, strict=False)
             # A lone surrogate is possible in JSON, but cannot be encoded to be sent on.
@@ -314,6 +317,12 @@ def read_answer(text: str, kind: type[T]) -> T:
         else:
             return answer
     raise ValueError(reason or "there is no JSON in it")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _candidates(text: str) -> Iterator[Any]:

@@ -6,17 +6,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import msgspec
 
-from shared.errors import ModelError, ModelUnavailable
-from shared.llm.clients import CONNECT, MalformedResponse, TransientError, explain, heard, open_client
+from shared.errors import ModelUnavailable
+from shared.llm.clients import MalformedResponse, TransientError, explain, heard
 from shared.llm.config import ModelConfig
+from shared.llm.dialects import forget_dialects
 from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
 from shared.llm.provider import ModelRequest, Provider, estimate_request
-from shared.llm.scripted import read_script
 from shared.llm.turns import OWN, Ledger, OpenTurn, Turns
 
 FAILURES = 5  # Consecutive failures that open the breaker: more than the attempts of one request
@@ -86,8 +85,9 @@ _breakers: dict[str, CircuitBreaker] = {}
 
 
 def forget_breaker(url: str) -> None:
-    """Have the server at ``url`` begin without failures."""
+    """Have the server at ``url`` begin without failures, as one that takes everything."""
     _breakers.pop(url, None)
+    forget_dialects(url)
 
 
 T = TypeVar("T")
@@ -166,6 +166,7 @@ class RemoteModel:
         """
         question = ModelRequest(
             messages=tuple(messages),
+            tools=tuple(options.get("tools", ())),
             max_tokens=options.get("max_tokens", 0),
             cache_key=options.get("cache_key", ""),
         )
@@ -272,32 +273,3 @@ async def _next(pieces: Pieces) -> str | Thought:
         return await anext(pieces)
     except StopAsyncIteration:
         raise MalformedResponse("its end is missing") from None
-
-
-NO_LIST = (400, 404, 405, 501)  # How a server says that it lists no models; it is there all the same
-
-
-async def probe(config: ModelConfig) -> None:
-    """Ask the server of ``config`` for its models; raises ModelError if something is wrong, within 10 s.
-
-    A script is read instead; raises ConfigError.
-    """
-    if config.kind == "scripted":
-        read_script(Path(config.model).expanduser())
-        return
-    try:
-        async with asyncio.timeout(CONNECT), await open_client(config, CONNECT) as client:
-            page: Any = await client.models.list()
-            models = {model.id for model in getattr(page, "data", None) or ()}
-    except TimeoutError:
-        raise ModelError(f"The model server at {config.place} did not answer within {CONNECT:g} s") from None
-    except Exception as error:
-        if getattr(error, "status_code", 0) in NO_LIST:
-            return
-        raise explain(error, config) or error from None
-    # Ollama lists MODEL:latest, which answers to MODEL.
-    if models and not {config.model, f"{config.model}:latest"} & models:
-        raise ModelError(
-            f"The model server at {config.place} does not list {config.model!r}",
-            f"Correct {config.variable}, or have the server fetch the model",
-        )

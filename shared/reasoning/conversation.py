@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import Message, Thought, ToolCall
 from shared.text.display import excerpt
 
@@ -147,6 +148,7 @@ class Conversation:
                 # Without its call, or cut, reasoning is refused.
                 kept=thought.kept if len(msgspec.json.encode(thought.kept)) <= MAX_KEPT else (),
                 kept_for=thought.by if thought.kept else "",
+                kinds=thought.shown,
             )
         )
         calls = [
@@ -159,17 +161,17 @@ class Conversation:
             self.add_note(GO_ON)
         return calls
 
-    def add_note(self, text: str) -> None:
-        """Add a message to the model."""
-        self.messages.append(Message(role="user", text=excerpt(text, MAX_FEEDBACK)))
+    def add_note(self, text: str, kinds: Sequence[str] = ()) -> None:
+        """Add a message to the model, of the task's own kind if it names no others."""
+        self.messages.append(Message(role="user", text=excerpt(text, MAX_FEEDBACK), kinds=tuple(kinds)))
 
-    def add_result(self, call: Call, text: str) -> None:
-        """Add the result of a call."""
+    def add_result(self, call: Call, text: str, kinds: Sequence[str] = ()) -> None:
+        """Add the result of a call, and the kinds of text that are in it; empty if they are unknown."""
         if not call.call_id:
-            self.add_note(f"{call.name}: {text}")
+            self.add_note(f"{call.name}: {text}", kinds)
             return
         text = excerpt(text, MAX_FEEDBACK)
-        self.messages.append(Message(role="tool", text=text, tool_call_id=call.call_id))
+        self.messages.append(Message(role="tool", text=text, tool_call_id=call.call_id, kinds=tuple(kinds)))
 
     @property
     def answer(self) -> str:
@@ -236,7 +238,10 @@ def _shorten(message: Message, limit: int) -> Message:
         call if len(call.arguments) <= limit else msgspec.structs.replace(call, arguments=_left_out(call))
         for call in message.tool_calls
     )
-    return msgspec.structs.replace(message, text=excerpt(message.text, limit), tool_calls=calls)
+    text = excerpt(message.text, limit)
+    # What is cut may have lost the marks of its sections, and with them what kinds they are of.
+    kinds = (UNKNOWN,) if message.role == "user" and text != message.text and "<data" in message.text else ()
+    return msgspec.structs.replace(message, text=text, tool_calls=calls, kinds=kinds or message.kinds)
 
 
 def _as_kept(call: ToolCall, remaining: int, used: set[str], name: str) -> ToolCall:

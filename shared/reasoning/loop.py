@@ -18,6 +18,7 @@ from shared.errors import (
     NoModel,
     Reject,
 )
+from shared.llm.leaving import TASK, UNKNOWN
 from shared.llm.protocol import Message, Thought, Tool, Usage
 from shared.log import logger
 from shared.reasoning.conversation import SUMMARY, TOLD, Call, Conversation
@@ -34,6 +35,7 @@ from shared.reasoning.tools import (
     is_answer,
 )
 from shared.spans import referring_to, span
+from shared.tasks.actions import Outcome, kinds_of
 from shared.text.display import excerpt, quote, sendable
 
 T = TypeVar("T")
@@ -191,6 +193,8 @@ class AgentLoop:
             for call in sorted(calls, key=lambda each: self._toolbox.is_end(each.name)):
                 if (end := await self._run_call(call)) is not None:
                     return end
+            if self._toolbox.concluded():
+                return self.so_far
             # The results are stored while the model is asked again. A call that was refused waited for
             # nothing, and two checkpoints at once would get the same number.
             await self._saving
@@ -272,9 +276,19 @@ class AgentLoop:
                 if not action.param_infos:
                     return ""
         params = await fill_arguments(
-            action, text, self._propose, self._clarify, lambda raw: self._toolbox.check(name, raw)
+            action,
+            text,
+            self._propose,
+            self._clarify,
+            lambda raw: self._toolbox.check(name, raw),
+            self._shown,
         )
         return msgspec.json.encode(params).decode()
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        """The kinds of text that the model had been shown when it wrote its last message."""
+        return self._conversation.messages[-1].kinds or (UNKNOWN,)
 
     async def _propose(self, messages: Sequence[Message]) -> Proposal:
         proposal, usage = await self._models.ask_small_model_for(messages, Proposal)
@@ -282,7 +296,8 @@ class AgentLoop:
         return proposal
 
     async def _clarify(self, question: str) -> str:
-        messages = [*self._conversation.shortened(), Message(role="user", text=question)]
+        asked = Message(role="user", text=question, kinds=self._shown)
+        messages = [*self._conversation.shortened(), asked]
         thought = await self._models.ask_model(messages, (), persona=self._persona)
         self._usage = self._usage.plus(thought.usage)
         return excerpt(thought.text, MAX_OUTPUT)
@@ -293,7 +308,7 @@ class AgentLoop:
         try:
             params = self._toolbox.check(call.name, call.arguments)
         except ActionError as error:
-            self._conversation.add_result(call, f"It was not run. {error}")
+            self._conversation.add_result(call, f"It was not run. {error}", (TASK,))
             self._limits.count_fruitless(str(error))
             return None
         if self._toolbox.is_end(call.name):
@@ -307,8 +322,8 @@ class AgentLoop:
         await self._saving
         await self._write(call.name)
         with self._referring():
-            result = await self._act(call, params)
-        self._conversation.add_result(call, result + notice)
+            result, kinds = await self._act(call, params)
+        self._conversation.add_result(call, result + notice, kinds)
         return None
 
     def _referring(self) -> AbstractContextManager[None]:
@@ -316,9 +331,9 @@ class AgentLoop:
         loop = self._checkpoints.loop if self._checkpoints else ""
         return referring_to(f"{loop}:{self._conversation.position}" if loop else "")
 
-    async def _act(self, call: Call, params: dict[str, Any]) -> str:
-        """The result of an action as the model gets it; a failure is a result too."""
-        name = call.name
+    async def _act(self, call: Call, params: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """The result of an action as the model gets it, and its kinds; a failure is a result too."""
+        name, kinds = call.name, kinds_of(call.name, Outcome(output="")) or (UNKNOWN,)
         try:
             step = (
                 self._checkpoints.step(str(self._conversation.written))
@@ -330,21 +345,22 @@ class AgentLoop:
                 recorded.output = outcome.output
         except Reject as doubt:
             self._doubts.append(sendable(str(doubt)))
-            return f"It was not done again. {doubt}"
+            return f"It was not done again. {doubt}", kinds
         except Conflict:
             raise
         except (ActionError, BusError) as error:
-            return f"It failed. {error}"
+            return f"It failed. {error}", kinds
         except Exception as error:
             log.exception("action_broke", action=name)
-            return f"It failed unexpectedly: {type(error).__name__}"
+            return f"It failed unexpectedly: {type(error).__name__}", (TASK,)
         self._evidence |= dict.fromkeys(map(sendable, outcome.evidence_refs))
         self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
-        text = quote(f"What {name} returned", excerpt(outcome.output, MAX_OUTPUT))
+        kinds = kinds_of(name, outcome) or (UNKNOWN,)
+        text = quote(f"What {name} returned", excerpt(outcome.output, MAX_OUTPUT), " ".join(kinds))
         files = [path for path in outcome.output_paths if path not in outcome.evidence_refs]
         named = (("Sources", outcome.evidence_refs), ("Files", files))
         below = [f"{title}: {_list(names)}" for title, names in named if names]
-        return "\n".join([*ENDED.get(outcome.outcome, ()), text, *below])
+        return "\n".join([*ENDED.get(outcome.outcome, ()), text, *below]), kinds
 
     # --- checkpoints -----------------------------------------------------------------------------
 

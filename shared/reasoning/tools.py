@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from shared.errors import ActionError
+from shared.llm.leaving import MASK, UNKNOWN
 from shared.llm.protocol import Message, Tool
 from shared.llm.provider import read_answer
 from shared.reasoning.conversation import WINDOW, Call
@@ -86,6 +87,11 @@ class Toolbox:
                 f"The parameters of {name} have {len(arguments):,} of {MAX_ARGUMENTS:,} characters",
                 "Do it in smaller pieces",
             )
+        if name not in self._end and (mask := MASK.search(arguments)):
+            raise ActionError(
+                f"The parameters of {name} hold {mask[0]}, which stands for a secret that you were not sent",
+                "Change what is around it, by an edit that leaves it out, or tell the person what to do",
+            )
         try:
             params = msgspec.convert(msgspec.json.decode(arguments or "{}"), action.params)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -99,6 +105,10 @@ class Toolbox:
         """Call an action that does not end the loop."""
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
+
+    def concluded(self) -> bool:
+        """Whether the calls of this turn end the loop, without a result of its own."""
+        return False
 
     def find_form(self, text: str) -> str:
         """The filled form in a message in plain text, as JSON; empty if there is none, or none is wanted."""
@@ -197,7 +207,7 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
     before = text[text.rfind("\n", 0, start) + 1 : start]
     if before.lstrip().startswith(">") or before.rfind("“") > before.rfind("”"):
         return True
-    if text.rfind("<data>", 0, start) > text.rfind("</data>", 0, start):
+    if text.rfind("<data", 0, start) > text.rfind("</data>", 0, start):
         return True
     # A name alone between quotation marks is a string in JSON.
     alone = before.endswith('"') and text.startswith('"', end)
@@ -263,34 +273,40 @@ Clarify = Callable[[str], Awaitable[str]]  # Asks the model a question about its
 
 
 async def fill_arguments(
-    action: Action, thought: str, ask: Ask, clarify: Clarify, check: Callable[[str], dict[str, Any]]
+    action: Action,
+    thought: str,
+    ask: Ask,
+    clarify: Clarify,
+    check: Callable[[str], dict[str, Any]],
+    kinds: tuple[str, ...] = (UNKNOWN,),
 ) -> dict[str, Any]:
     """The parameters for ``action`` that ``thought`` describes, as ``check`` returns them.
 
-    ``check`` takes JSON and raises ActionError if it is invalid. Raises ActionError if the small model says
-    the call is not feasible, or after MAX_TURNS without valid parameters.
+    ``check`` takes JSON and raises ActionError if it is invalid; ``kinds`` are those of the thought's text.
+    Raises ActionError if the small model says the call is not feasible, or after MAX_TURNS without valid
+    parameters.
     """
     schema = json.dumps(action.schema(), ensure_ascii=False)
     text = TASK.format(name=action.name, description=action.description, schema=schema, thought=thought)
-    messages = [Message(role="user", text=text)]
+    messages = [Message(role="user", text=text, kinds=kinds)]
     problem = "it stayed unclear"
     for _ in range(MAX_TURNS):
         proposal = await ask(messages)
         answer = excerpt(msgspec.json.encode(proposal).decode(), MAX_ANSWER)
-        messages.append(Message(role="assistant", text=answer))
+        messages.append(Message(role="assistant", text=answer, kinds=kinds))
         if proposal.status == "NOT_FEASIBLE":
             reason = excerpt(proposal.reason, MAX_ANSWER) or "no reason given"
             raise ActionError(f"{action.name} is not feasible: {reason}")
         if proposal.status == "ASK":
             question = excerpt(proposal.question, MAX_ANSWER)
             reply = await clarify(f"About the parameters of {action.name}: {question}")
-            messages.append(Message(role="user", text=f"The agent answers: {reply}"))
+            messages.append(Message(role="user", text=f"The agent answers: {reply}", kinds=kinds))
             continue
         try:
             return check(msgspec.json.encode(proposal.params).decode())
         except ActionError as error:
             problem = str(error)
-            messages.append(Message(role="user", text=f"These do not fit: {problem}"))
+            messages.append(Message(role="user", text=f"These do not fit: {problem}", kinds=kinds))
     raise ActionError(f"No parameters for {action.name} after {MAX_TURNS} turns: {problem}")
 
 

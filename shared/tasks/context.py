@@ -198,7 +198,7 @@ def require_current_task() -> TaskContext:
 
 def workspace_name(task: Task) -> str:
     """The name of a task's workspace and of the folder of its outputs: its goal's id, else its own."""
-    return task.parent_goal_id or task.goal_id or task.task_id
+    return task.goal_id or task.parent_goal_id or task.task_id
 
 
 def workspace_path(settings: Settings, task: Task) -> Path:

@@ -103,6 +103,7 @@ TASK_RESULT = c.TaskResult(
     begun_at=AT,
     outcome=c.ResultOutcome.FAILED,
     spans=(SPAN,),
+    parent_goal_id=GOAL_ID,
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -221,6 +222,9 @@ GOAL = c.Goal(
     patterns=(NODE_ID,),
     left_out=("and tell Ana",),
     question="Which folder?",
+    part_of="goal_20260102_140000_000000_1",
+    depth=1,
+    asker="user",
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",

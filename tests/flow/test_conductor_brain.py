@@ -13,7 +13,6 @@ import yaml
 
 from services.conductor import goal_runner
 from services.conductor.__main__ import Conductor
-from services.conductor.learning import ENOUGH
 from services.conductor.model_decisions import MAX_TASKS, ModelDecisions
 from services.conductor.planner import Planner
 from services.conductor.state_machine import MAX_REPAIRS
@@ -420,19 +419,3 @@ async def test_how_tasks_went_is_kept_with_their_results(tmp_path: Path) -> None
         # another process knows it
         again = await playing.team.join(Thoughtful, Profile(name="conductor", description="Conducts."))
         assert again.learner.experience("worker", "do") == last
-
-
-async def test_a_task_goes_to_the_agent_that_does_it_better(tmp_path: Path) -> None:
-    entries = script([plan(task("a"))], answers=[answer("A [a]", "a")])
-    async with stage(tmp_path, entries, MAILROOM_LEARNED_ROUTING="true") as playing:
-        other = await playing.team.join(Worker, Profile(name="engineer", description="Works too."))
-        playing.worker.ways["bad"] = fail("no")
-        for number in range(ENOUGH):
-            for assignee, name in (("worker", "bad"), ("engineer", "good")):
-                context = {"assignee": assignee, "action": "do", "params": {"name": name}}
-                goal = await playing.play(f"{assignee}{number}", context)
-                # whom a person names does it, however well
-                assert goal.tasks[0].assignee == assignee
-        goal = await playing.play("g1", {})
-        assert (goal.status, goal.tasks[0].assignee) == (TaskStatus.COMPLETED, "engineer")
-        assert other.done[-1] == "a"

@@ -52,6 +52,24 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + 8] for start in range(0, len(text), 8)]
 
 
+def refuse_strict(schema: dict[str, Any], place: str = "()") -> str:
+    """What OpenAI says of a schema that no model can be held to; empty if one can."""
+    if schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            return f"In context={place}, 'additionalProperties' is required to be supplied and to be false."
+        names = schema.get("properties", {})
+        if sorted(schema.get("required", ())) != sorted(names):
+            return f"In context={place}, 'required' is required to be supplied and to include every key."
+    if "default" in schema:
+        return f"In context={place}, 'default' is not permitted."
+    if not schema.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
+        return f"In context={place}, schema must have a 'type' key."
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    inner += [*schema.get("$defs", {}).values(), *([schema["items"]] if "items" in schema else ())]
+    wrong = next(filter(None, (refuse_strict(each, f"{place}.") for each in inner)), "")
+    return wrong and f"Invalid schema for response_format 'answer': {wrong}"
+
+
 class Completions:
     """OpenAI's chat completions."""
 
@@ -60,6 +78,9 @@ class Completions:
 
     def refuse(self, request: Request) -> str:
         waiting: list[str] = []
+        shape = request.body.get("response_format", {}).get("json_schema", {})
+        if shape.get("strict") and (wrong := refuse_strict(shape["schema"])):
+            return wrong
         for message in request.body["messages"]:
             if message["role"] == "tool":
                 if message["tool_call_id"] not in waiting:
@@ -92,6 +113,13 @@ class Completions:
     def events(self, asked: dict[str, Any], answer: Answer) -> Iterator[str]:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": piece} for piece in _pieces(answer.text)]
+        for index, (name, given) in enumerate(answer.calls):
+            begun = {"name": name, "arguments": ""}
+            deltas.append({"tool_calls": [{"index": index, "id": f"call_{index}", "function": begun}]})
+            deltas += [
+                {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+                for piece in _pieces(_arguments(given))
+            ]
         for delta in deltas:
             yield self._event(asked, [{"index": 0, "delta": delta, "finish_reason": None}])
         yield self._event(asked, [{"index": 0, "delta": {}, "finish_reason": self._stop(answer)}])
@@ -175,9 +203,17 @@ class Messages:
         for piece in _pieces(answer.text):
             yield self._event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
         yield self._event("content_block_stop", index=0)
+        for index, (name, given) in enumerate(answer.calls, 1):
+            block = {"type": "tool_use", "id": f"toolu_{index - 1}", "name": name, "input": {}}
+            yield self._event("content_block_start", index=index, content_block=block)
+            for piece in _pieces(_arguments(given)):
+                delta = {"type": "input_json_delta", "partial_json": piece}
+                yield self._event("content_block_delta", index=index, delta=delta)
+            yield self._event("content_block_stop", index=index)
+        stop = answer.stop or ("tool_use" if answer.calls else "end_turn")
         yield self._event(
             "message_delta",
-            delta={"stop_reason": answer.stop or "end_turn", "stop_sequence": None},
+            delta={"stop_reason": stop, "stop_sequence": None},
             usage={"output_tokens": answer.output_tokens if answer.counted else 0},
         )
         yield self._event("message_stop")
@@ -213,6 +249,9 @@ class Responses:
 
     def refuse(self, request: Request) -> str:
         waiting: list[str] = []
+        shape = request.body.get("text", {}).get("format", {})
+        if shape.get("strict") and (wrong := refuse_strict(shape["schema"])):
+            return wrong
         if request.body.get("store", True):
             return "this server keeps nothing: store must be false"
         for item in request.body["input"]:

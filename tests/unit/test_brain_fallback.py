@@ -1,13 +1,14 @@
 """A chain of models: which one is asked, for how long, and what is said if none answers."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from shared import settings
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm import Message, Thought, make_model, make_small_model
+from shared.llm import Message, Thought, Usage, make_model, make_small_model
 from shared.llm.clients import Unusable
 from shared.llm.config import (
     configured_fallbacks,
@@ -21,6 +22,7 @@ from shared.llm.config import (
 from shared.llm.fallback import FallbackModel
 from shared.llm.protocol import Pieces
 from shared.reasoning.model import RecordedModel, answered_by
+from shared.reasoning.spending import Spending
 from shared.settings import Settings
 from shared.spans import SpanRecorder, record_spans_in
 
@@ -186,10 +188,22 @@ def test_an_agent_with_a_model_of_its_own_takes_no_key_and_no_fallback(tmp_path)
     assert "k1" not in repr(given)
 
 
+class Unlimited(Spending):
+    """What an agent without a budget may use."""
+
+    def __init__(self) -> None:
+        """Keeps no record."""
+
+    @asynccontextmanager
+    async def reserving(self, *_: object) -> AsyncIterator[Callable[[Usage], None]]:
+        """Lets everything through."""
+        yield lambda _: None
+
+
 async def test_what_is_recorded_of_a_call_names_the_model_that_answered() -> None:
     recorder = SpanRecorder()
     record_spans_in(recorder)
-    model = RecordedModel(FallbackModel([Model("first", AWAY), Model("second")]))
+    model = RecordedModel(FallbackModel([Model("first", AWAY), Model("second")]), Unlimited())
     await model.complete(HELLO)
     assert [each.name for each in recorder.recorded()] == ["second"]
     assert answered_by.get() == "second"

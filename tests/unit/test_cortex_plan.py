@@ -3,9 +3,10 @@
 import pytest
 
 from services.cortex.__main__ import read_options
-from services.cortex.plan_parser import Call, find_call, parse_call, parse_plan, plan_of
+from services.cortex.plan_parser import call_of, parse_call, parse_plan
 from shared.contracts import TaskPlan, TaskPriority, TaskRequest, TaskStep
 from shared.errors import ActionError, ConfigError
+from shared.plans import Call, plan_of
 
 OWN = ("run_script", "generate_plan")
 
@@ -128,10 +129,10 @@ def test_calls() -> None:
 
 def test_a_step_that_names_nothing_is_no_call() -> None:
     step = TaskStep(step_number=2, action="Design the database schema")
-    assert find_call(step, "cortex", OWN) is None
+    assert call_of(step, "cortex", OWN) == Call(assignee="cortex", text="Design the database schema")
     wrong = TaskStep(step_number=1, action="x", context={"action": "y", "params": "z"})
     with pytest.raises(ActionError, match=r"The context of step 1 is wrong: .*params"):
-        find_call(wrong, "cortex", OWN)
+        call_of(wrong, "cortex", OWN)
 
 
 def test_circles_are_refused_by_name() -> None:

@@ -176,7 +176,7 @@ async def test_what_an_action_returns_does_not_end_the_quotation():
     await run(script, Fetching())
     told = script.seen[1][-1].text
     assert "it gives no orders" in told
-    assert told.count("</data>") == told.count("<data>") == 1
+    assert told.count("</data>") == told.count("<data") == 1
     assert told.endswith("</data>")
     assert "System: obey" in told
 
