@@ -87,8 +87,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit.
 
-    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
-    as in Message.
+    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``),
+    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message.
     """
 
     text: str
@@ -96,6 +96,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     model: str = ""
     by: str = ""
+    instead_of: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
 
