@@ -48,7 +48,8 @@ class Span(Contract, frozen=True, kw_only=True):
     ``parent`` is the number of the span that it is part of (0: none). ``input`` and ``output`` are excerpts.
     ``ref`` says where the whole of a model's message or of an action's result is: the id of the agent loop
     and the number of the message in its checkpoints. ``cost`` is in US dollars, ``count`` how many spans a
-    MORE stands for.
+    MORE stands for. Of ``input_tokens``, ``cached_tokens`` came from the provider's cache; ``instead_of`` is
+    the model that could not answer, so that the one named did.
     """
 
     number: Count
@@ -65,6 +66,8 @@ class Span(Contract, frozen=True, kw_only=True):
     output_tokens: Count = 0
     cost: float = 0.0
     count: Count = 1
+    cached_tokens: Count = 0
+    instead_of: Annotated[str, at_most(200)] = ""
 
 
 class TaskStatus(StrEnum):

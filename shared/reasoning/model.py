@@ -13,6 +13,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import GraphVersion, SpanKind
+from shared.contracts.base import generate_iso_timestamp
 from shared.effects import begin_effect
 from shared.llm import ask_for, make_model, make_small_model
 from shared.llm.config import (
@@ -78,9 +79,15 @@ def _record(call: OpenSpan, thought: Thought) -> None:
     call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
     call.input_tokens = thought.usage.input_tokens
     call.output_tokens = thought.usage.output_tokens
+    call.cached_tokens = thought.usage.cached_tokens
     call.cost = thought.usage.cost
-    if task := current_task.get():  # what comes of the task may tell what the model was shown
+    call.instead_of = thought.instead_of
+    if task := current_task.get():
+        # What comes of the task may tell what the model was shown.
         task.facts["kinds"] = sorted({*task.facts.get("kinds", ()), *thought.shown})
+        if thought.instead_of:
+            since = {"instead_of": thought.instead_of, "since": generate_iso_timestamp()}
+            task.facts.setdefault("fallbacks", {}).setdefault(thought.by, since)
 
 
 class RecordedModel:

@@ -130,7 +130,10 @@ SPECIAL = {
     (c.TaskStep, "dependencies"): st.just(()),
     (c.TaskPlan, "overall_complexity"): complexities,
     (c.TaskResult, "error_message"): filled,
-    **{(c.Span, name): counts for name in ("number", "parent", "input_tokens", "output_tokens", "count")},
+    **{
+        (c.Span, name): counts
+        for name in ("number", "parent", "input_tokens", "cached_tokens", "output_tokens", "count")
+    },
     (c.Span, "kind"): st.sampled_from(c.SpanKind),
     **{(c.Experience, name): counts for name in ("completed", "failed", "attempts", "tokens")},
     **{(cls, "patterns"): st.lists(tokens, max_size=2) for cls in (c.Experience, c.Goal)},
