@@ -36,7 +36,8 @@ def test_the_summary_tells_of_every_step_that_is_not_just_done() -> None:
     results = [brought(1), failed(2, "No such page. Try another"), skipped, open_]
     assert summarise_results(plan, results) == (
         "2 of 4 steps completed; step 2 ('b') failed: No such page. Try another; "
-        "step 3 ('c') skipped: it needs 'step-2', which ended as failed; step 4 not checked: There is no Go here"
+        "step 3 ('c') skipped: it needs 'step-2', which ended as failed; "
+        "step 4 not checked: There is no Go here"
     )
 
 
