@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from shared.errors import ConfigError
-from shared.setting_values import Days, Name, Night, Port, Prices, Replicas, Seconds, Sync
+from shared.setting_values import Context, Days, Leaves, Name, Night, Port, Prices, Replicas, Seconds, Sync
 
 PREFIX = "MAILROOM_"
 NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE", "MAILROOM_TEST_EVENTS", "MAILROOM_TEST_SECONDS")
@@ -36,6 +36,7 @@ DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
 CHARACTERS_A_TOKEN = 3  # a low estimate, as for code and JSON: English text has about four
+USUAL_CONTEXT = 100_000  # Tokens that a model can read if nothing says how many
 ANSWER_SHARE = 4  # a quarter of the model's context is reserved for its answer
 
 
@@ -135,8 +136,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_fallback: tuple[str, ...] = ()
     """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
     ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    brain_concurrency: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    """The most requests that all agents together have open at one model server; 0: 2 at one of one's own, 16
+    at a provider's. Others wait for their turn."""
+    brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
+    """The most tokens of one model in a minute, of all agents together; 0: what its server says it allows."""
+    brain_plan: str = ""
+    """The model that makes plans, written as a fallback; empty: that of ``brain``, which is asked too where
+    this one cannot answer."""
+    brain_review: str = ""
+    """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
+    brain_local: bool = False
+    """Whether only models in your own network may be asked: any other is refused at the start."""
+    leaves: Leaves = {}
+    """The kinds of text that may go to a model's server, by its host, ``*`` for all others: ``*=web memory``;
+    what is not named goes wherever a model is asked, and to models in one's own network in any case."""
     brain_effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""
     """How much a reasoning model thinks before it answers; empty: what its provider chooses."""
     brain_temperature: Annotated[float, Meta(ge=-1, le=2)] = -1
@@ -145,8 +161,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most tokens of one answer, where a request has no limit of its own and the format wants one."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
-    brain_context: Annotated[int, Meta(ge=4_000)] = 100_000
-    """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
+    brain_context: Context = 0
+    """The model's context in tokens; 0: what its server says, else 100,000. The model sums up more."""
+    answer_within: Seconds = 20.0
+    """Seconds after which a question is answered from memory alone if the model has not answered it yet."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
@@ -169,8 +187,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
-    learned_routing: bool = False
-    """Whether the conductor prefers the agents that did best at a kind of task before."""
     max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
@@ -257,7 +273,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def brain_characters(self) -> int:
         """Characters that the model can read, by ``brain_context`` without the part for its answer."""
-        return (self.brain_context - self.brain_context // ANSWER_SHARE) * CHARACTERS_A_TOKEN
+        context = self.brain_context or USUAL_CONTEXT
+        return (context - context // ANSWER_SHARE) * CHARACTERS_A_TOKEN
 
     @property
     def keys(self) -> Path:
@@ -302,6 +319,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def days_kept(self, kind: Literal["outputs", "workspaces"]) -> int:
         """After how many days without use a kind of file is removed; 0: never."""
         return {"outputs": 90, "workspaces": 7, **self.keep}[kind]
+
+    @property
+    def sent(self) -> Path:
+        """The folder of what was sent to models, one folder for each goal."""
+        return self.state_dir / "sent"
 
     @property
     def snapshots(self) -> Path:
@@ -442,7 +464,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "keep", "memory_keep", "prices"):
+    if name in ("replicas", "keep", "memory_keep", "prices", "leaves"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if get_origin(get_type_hints(Settings).get(name)) is tuple:

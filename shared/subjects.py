@@ -39,12 +39,14 @@ MEMORY_SUBJECTS = ("memory.write.*",)
 # --- buckets -------------------------------------------------------------------------------------
 AGENTS_BUCKET = "agents"  # The directory of agents: a Presence for each process, which expires unless renewed
 LEASES_BUCKET = "leases"  # Exclusive rights, such as being the memory daemon
+TURNS_BUCKET = "turns"  # The requests that wait or are open at model servers; see shared.llm.turns
 IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
 PRESENCE_TTL = 45.0  # Seconds until the presence of a process expires
 PRESENCE_INTERVAL = PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
 LEASE_TTL = 15.0  # Seconds until a lease expires
+TURN_TTL = 90.0  # Seconds until a turn at a model server expires: a minute that counts, and a margin
 
 # --- names ---------------------------------------------------------------------------------------
 CONDUCTOR = "conductor"
@@ -323,6 +325,11 @@ def lease(name: str) -> str:
 def identity(name: str) -> str:
     """The public keys of an identity, written by the admin."""
     return f"$KV.{IDENTITIES_BUCKET}.{name}"
+
+
+def turn(server: str, agent: str, request: str) -> str:
+    """A request of an agent at a model server."""
+    return f"$KV.{TURNS_BUCKET}.{server}.{agent}.{request}"
 
 
 def bucket_stream(bucket: str) -> str:

@@ -13,10 +13,17 @@ from services.conductor.goal_runner import THINKING, GoalRunner, GoalStore, Stat
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
-from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
-from services.conductor.playbook import load_playbooks
+from services.conductor.planner import (
+    NoPlaybook,
+    Planner,
+    Roster,
+    find_addressee,
+    give_whole,
+    request_of,
+)
+from services.conductor.playbook import MissingParameter, load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import GIVEN, OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.state_machine import BY_MODEL, OVERDUE, PLAN, REPAIR, apply_plan, needs_plan
 from services.conductor.submission import (
     MAX_DEPTH,
     Continued,
@@ -24,6 +31,7 @@ from services.conductor.submission import (
     as_senders,
     continue_goal,
     deadline_of,
+    format_earlier,
     format_taken,
     instruction_of,
     is_same_goal,
@@ -57,7 +65,11 @@ from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import QUOTED, sign_said
 from shared.tasks.submission import Submission
+from shared.text.display import quote
 from shared.trace import join_trace
+
+THREAD = "thread"  # The context's list of the ids of goals before this one, as the front desk gives it
+MAX_THREAD = 5  # Goals of a thread that a model is told of, the last ones
 
 
 class Conductor(Agent):
@@ -69,7 +81,7 @@ class Conductor(Agent):
         self.playbooks = load_playbooks()
         self._model = context.models.model
         self.planner = Planner(self.playbooks, context.memory, has_model=self._model.available)
-        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
+        self.learner = MetaLearner(context.bus)
         self._roster = Roster(context.directory, context.bus, context.settings)
         self._board = StatusBoard(context.bus)
         self._store = GoalStore(context.bus, self._board)
@@ -78,7 +90,13 @@ class Conductor(Agent):
         )
         self._patterns = PatternBook(context.memory, self.learner, context.bus.derive_id)
         decisions = ModelDecisions(
-            context.models, self._factory, self.learner, self._roster, self._patterns, self._open_mentioned
+            context.models,
+            self._factory,
+            self._roster,
+            self._patterns,
+            self._read_beside,
+            self.playbooks,
+            self._plan_alone,
         )
         self._runner = GoalRunner(
             context, self._store, self.playbooks, self._roster, self.learner, decisions, self._patterns
@@ -88,6 +106,19 @@ class Conductor(Agent):
         for goal_id in self._board.active:
             self._runner.begin(goal_id)
         context.spawn(self._board.post_changes())
+
+    async def _plan_alone(self, goal: Goal) -> Goal:
+        """``goal`` as it is planned while no model can be asked; raises ActionError."""
+        return await self.planner.plan(goal, alone=True)
+
+    async def _read_beside(self, goal: Goal) -> str:
+        """What goes with a goal: the goals before it in its thread, and what it mentions as @file or @url."""
+        named = goal.context.get(THREAD)
+        ids = [*(named if isinstance(named, list | tuple) else ()), goal.retry_of]
+        found = [await self._store.find(str(each)) for each in ids[-MAX_THREAD:] if each]
+        before = [format_earlier(stored.goal) for stored in found if stored]
+        told = [quote("Earlier in this thread, the latest last", "\n".join(before))] if before else []
+        return "\n\n".join(filter(None, [*told, await self._open_mentioned(goal)]))
 
     async def _open_mentioned(self, goal: Goal) -> str:
         """What the text of a goal mentions as @file, @url or @memory."""
@@ -195,14 +226,16 @@ class Conductor(Agent):
         try:
             planned = await self.planner.plan(goal)
             await self._roster.require([task.assignee for task in planned.tasks])
-            if self.context.settings.learned_routing and planned.playbook not in (NAMED, GIVEN):
-                tasks = self.learner.route(planned.tasks, await self._roster.pages())
-                planned = msgspec.structs.replace(planned, tasks=tasks)
             planned = await self._patterns.apply(planned)
+        except MissingParameter as error:
+            return await self._runner.ask_back(StoredGoal(goal, stored.seq), str(error))
         except NoPlaybook as error:
-            if self._model.available:
+            if not self._model.available:
+                return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
+            if not (agent := find_addressee(request_of(goal), await self._roster.pages())):
                 return await self._runner.ask_model(PLAN, goal, stored)
-            return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
+            whole = msgspec.structs.replace(goal, playbook=BY_MODEL)
+            planned = apply_plan(whole, [give_whole(goal, agent)])
         except ActionError as error:
             return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
         return await self._runner.advance(planned, stored)

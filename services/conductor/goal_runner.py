@@ -24,6 +24,7 @@ from services.conductor.state_machine import (
     REVIEW,
     advance,
     all_ended,
+    ask_back,
     ask_model_about,
     end,
     fail_task,
@@ -60,6 +61,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, BusUnavailable, Conflict
+from shared.llm.sent import sent_for
 from shared.queries.spending import read_left
 from shared.reasoning.recall import FACT
 from shared.spans import SpanRecorder, record_spans_in, recorded_spans
@@ -306,6 +308,10 @@ class GoalRunner:
         """End a goal that cannot be planned."""
         return await self.finish(end(stored.goal, TaskStatus.FAILED, reason, answer=reason), stored)
 
+    async def ask_back(self, stored: StoredGoal, question: str) -> Sequence[Entry]:
+        """End a goal with a question to the person, who goes on with it by an answer."""
+        return await self.finish(ask_back(stored.goal, question), stored)
+
     async def cancel(self, stored: StoredGoal, status: TaskStatus, reason: str) -> Sequence[Entry]:
         """End a goal early: its running tasks are cancelled, and what was completed is reported."""
         goal = stored.goal
@@ -333,9 +339,9 @@ class GoalRunner:
             return await self.advance(goal, stored)
         if review_needs_repair(goal) and self._model.available:
             return await self.ask_model(REPAIR, goal, stored)
-        # Have a goal that a model planned answered from its results; report any other
+        # Have a goal that a model divided answered from its results; what one agent did is its answer.
         completed = any(task.status is TaskStatus.COMPLETED for task in goal.tasks)
-        if goal.playbook == BY_MODEL and completed and self._model.available:
+        if goal.playbook == BY_MODEL and completed and len(goal.tasks) > 1 and self._model.available:
             return await self.ask_model(ANSWER, goal, stored)
         return await self.finish(goal, stored)
 
@@ -394,6 +400,7 @@ class GoalRunner:
             asked = stored.goal
             continue_trace(asked.traceparent)
             record_spans_in(SpanRecorder())
+            sent_for.set((goal_id, ""))
             decision = await self._decisions.decide(asked, await self._store.results(asked))
         for _ in range(COMMIT_TRIES):
             stored = await self._store.find(goal_id)

@@ -24,7 +24,7 @@ from services.conductor.report_sections import (
     prose,
     result_text,
 )
-from services.conductor.state_machine import BY_MODEL
+from services.conductor.state_machine import BY_MODEL, format_left_out
 from shared import subjects
 from shared.contracts import (
     AgentReport,
@@ -58,6 +58,7 @@ PARTS: Mapping[str, type[Contract]] = {
     "inspection": Inspection,
 }
 """The tasks of a check-up, and the data that each has under its own name."""
+MAX_ANSWER = 40_000  # Characters of an answer
 MAX_TAGS = 32  # Tags that a node may have
 MAX_OBSERVATIONS = 40  # Findings of one goal that become memories of their own; the report has all of them
 UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)  # Outcomes that the headline of a goal says first
@@ -92,7 +93,12 @@ class Reporter:
         asked = [agent for agent, (tokens, _) in used.items() if tokens]
         text = _compose(goal, playbook, results, await self._left(asked))
         path = self._outputs / goal.goal_id / "report.md"
-        reported = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
+        answer = goal.answer or answer_of(goal, results) or headline(text)
+        if left_out := format_left_out(goal):  # before all else
+            said = f"{left_out[0].upper()}{left_out[1:]}."
+            title, rest = text.split("\n\n", 1)
+            text, answer = join_blocks([title, prose(said), rest.rstrip("\n")]), f"{said}\n\n{answer}"
+        reported = msgspec.structs.replace(goal, report_path=str(path), answer=answer)
         # Side by side: both wait for the disk.
         nodes, edges = memories_of(reported, results, path, self._derive_id)
         remembering = asyncio.create_task(self._remember(goal.goal_id, nodes, edges))
@@ -116,6 +122,13 @@ class Reporter:
                 await self._memory.queue(*nodes, edges=edges, insist=True)
         except BusError as error:
             log.warning("findings_not_stored", goal_id=goal_id, reason=str(error))
+
+
+def answer_of(goal: Goal, results: Mapping[str, Any]) -> str:
+    """What the one agent said to which a model gave the goal whole; empty for any other goal."""
+    if goal.playbook != BY_MODEL or len(goal.tasks) != 1 or goal.status is not TaskStatus.COMPLETED:
+        return ""
+    return str(results.get(goal.tasks[0].name, {}).get("output") or "").strip()[:MAX_ANSWER]
 
 
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
@@ -166,7 +179,7 @@ def report_mail(goal: Goal, results: Mapping[str, Any]) -> AgentReport:
     steps = () if goal.requester in subjects.PEOPLE else brief_tasks(goal, results)
     verdict = verdict_of(goal)
     # What a completed goal came to if that is not just done, before an answer that does not say so
-    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE
+    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE and not goal.question
     return AgentReport(
         sender=subjects.CONDUCTOR,
         recipient=goal.requester,
@@ -229,7 +242,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
     if goal.parameters.get("folders"):
         said = ((name, headline(result_text(results[name]))) for name in names)
         summary = f"{summary} {' '.join(f'{name}: {words}' for name, words in said if words)}"
-    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
+    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE and not goal.left_out:
         summary = f"{goal.outcome.words.capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []

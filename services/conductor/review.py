@@ -47,6 +47,8 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
             "repo": repository_of(goal, tasks[name]),
             "task": tasks[name].text[:MAX_WORDS],
             **({"success_criteria": stated} if (stated := tasks[name].success_criteria) else {}),
+            # What an action counted needs no model's judgement.
+            **({"judged": False} if tasks[name].action and not stated else {}),
         }
         if name in tasks
         else result

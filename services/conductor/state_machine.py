@@ -52,7 +52,8 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
     It is *done* only if every task did what was asked for, and the critic found that true or had nothing to
     check; a part is judged by who submitted it. It *failed* if it ended as anything but completed, if what
     its results say does not hold, or if a task of it failed; of a check-up, whose tasks do not build on each
-    other, that part is *not checked* instead.
+    other, that part is *not checked* instead. With a part left out, or a question to the person, it is at
+    best *not checked*.
     """
     if not goal.status.final:
         return ResultOutcome.NONE
@@ -67,17 +68,24 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
         else:
             is_part = goal.playbook == CHECKUP
             outcomes.add(ResultOutcome.NOT_CHECKED if is_part else ResultOutcome.FAILED)
-    if not goal.part_of and decision_of(goal) not in ("approved", "nothing_checked"):
+    is_judged = goal.part_of or decision_of(goal) in ("approved", "nothing_checked")
+    if goal.left_out or not is_judged:
         outcomes.add(ResultOutcome.NOT_CHECKED)
     return worst_of(outcomes)
 
 
+def format_left_out(goal: Goal) -> str:
+    """Which parts of the request are not done, in a sentence; empty for none."""
+    quoted = ", ".join(f"'{part}'" for part in goal.left_out)
+    return f"left out: {quoted}" if quoted else ""
+
+
 def format_undone(goal: Goal) -> str:
-    """Which tasks did not complete, and why, in a sentence; empty for none."""
+    """Which parts and tasks were not done, and why, in a sentence; empty for none."""
     left = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
     named = [f"{task.name} was not done: {task.summary or task.status}" for task in left[:LISTED]]
     more = [f"{count(len(left) - LISTED, 'more task')} not done"] if len(left) > LISTED else []
-    return shorten("; ".join([*named, *more]), 2_000)
+    return shorten("; ".join(filter(None, [format_left_out(goal), *named, *more])), 2_000)
 
 
 OVERDUE = "its deadline passed before it was done"  # Why a goal ended at its deadline
@@ -325,6 +333,9 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["hops"] = goal.depth
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
+    if not task.action and (goal.part_of or goal.requester in subjects.PEOPLE):
+        words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
+        context |= {key: said for key, said in words.items() if said}
     if goal.verdict.get("reasons"):
         context["feedback"] = goal.verdict["reasons"]
     if told := [each.text for each in goal.instructions if each.text.strip()]:
@@ -370,7 +381,7 @@ def review_needs_repair(goal: Goal) -> bool:
     return may_repair(goal) and decision_of(goal) == "sent_back" and all_ended(goal)
 
 
-def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
+def apply_plan(goal: Goal, tasks: Sequence[GoalTask], left_out: Sequence[str] = ()) -> Goal:
     """``goal`` with a plan's ``tasks``: completed ones stay, the others are kept as ``earlier``."""
     done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED)
     given_up = tuple(task for task in goal.tasks if task.status is not TaskStatus.COMPLETED)
@@ -379,10 +390,26 @@ def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
         tasks=skip_blocked((*done, *tasks)),
         earlier=(*goal.earlier, *given_up),
         plans=goal.plans + 1,
+        left_out=tuple(dict.fromkeys((*goal.left_out, *left_out))),
         thinking="",
         status=TaskStatus.IN_PROGRESS,
         review_task_id="",
     )
+
+
+def adopt_playbook(goal: Goal, planned: Goal, left_out: Sequence[str] = ()) -> Goal:
+    """``goal`` with the playbook, and its tasks, of ``planned``."""
+    taken = {name: getattr(planned, name) for name in ("playbook", "parameters", "tasks")}
+    left = tuple(left_out) or planned.left_out
+    return msgspec.structs.replace(goal, **taken, left_out=left, thinking="", status=TaskStatus.IN_PROGRESS)
+
+
+def ask_back(goal: Goal, question: str) -> Goal:
+    """``goal`` ended with a question to the person; what the person answers has it go on."""
+    how = f"Answer with: mailroom resume {goal.goal_id} --say '...'"
+    reason = f"it waits for an answer: {question}"[:2_000]
+    asked = {"question": question, "answer": f"{question}\n\n{how}", "thinking": ""}
+    return end(goal, TaskStatus.COMPLETED, reason, **asked)
 
 
 def give_up_repair(goal: Goal, reason: str) -> Goal:

@@ -221,6 +221,12 @@ def format_taken(known: Goal) -> str:
     return f"its id {known.goal_id!r} is that of another goal, of {known.requester}: {text!r}"
 
 
+def format_earlier(goal: Goal) -> str:
+    """A goal before another one, for a prompt: what was asked, and what it came to."""
+    said = flatten(goal.answer or goal.reason, 500)
+    return f"- {flatten(goal.text, 500)} -> {goal.standing}{f': {said}' if said else ''}"
+
+
 def answer_mail(goal: Goal, known: Goal) -> AgentReport:
     """The mail that tells the requester of ``goal`` what became of the submission."""
     same = is_same_goal(goal, known)
@@ -320,6 +326,7 @@ def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> C
         answer="",
         reason="",
         thinking="",
+        question="",
         deadline=until,
         ended_at="",
     )

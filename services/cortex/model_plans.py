@@ -71,6 +71,7 @@ async def ask_for_plan(context: AgentContext, words: str, task_id: str, scope: P
         ModelPlan,
         lambda plan: find_plan_fault(plan, scope),
         rules=format_scope(scope),
+        role="plan",
     )
     return _task_plan(plan, task_id, scope.agent)
 

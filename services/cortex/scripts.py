@@ -16,6 +16,7 @@ import yaml
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, Task, generate_task_id
 from shared.errors import ActionError
+from shared.llm.leaving import section
 from shared.llm.protocol import Message
 from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
@@ -237,7 +238,7 @@ def format_question(description: str, path: str, check: Check, failure: str = ""
         "run": " It is run as it stands, without arguments, and must end with exit code 0.",
         "test": " Give a unittest test too, as test_path and test_code; it imports it by its module name.",
     }[check]
-    again = f"\n\nWhat you wrote before failed:\n<output>\n{failure}\n</output>\nWrite it again."
+    again = f"\n\nWhat you wrote before failed:\n{section(failure, 'repository')}\nWrite it again."
     return (
         "Write code, as JSON with path, code (the whole file) and explanation (one sentence). "
         f"{where}{wanted} There is no network, and only the standard library is sure to be there.\n\n"

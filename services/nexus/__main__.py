@@ -1,5 +1,8 @@
 """Nexus: answers from memory, handles reminders and briefings, and routes other requests to agents."""
 
+import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +22,8 @@ from services.nexus.tools.tool import Call
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
-from shared.bus import Bus
+from shared.bus import Bus, Entry
+from shared.bus.entry import seal
 from shared.bus.records import read_submitted
 from shared.clock import read_zone
 from shared.contracts import (
@@ -34,7 +38,7 @@ from shared.contracts import (
     TaskResult,
     TimerDue,
 )
-from shared.errors import ActionError, ConfigError, ModelError, Reject
+from shared.errors import ActionError, BusUnavailable, ConfigError, Conflict, ModelError, Reject
 from shared.language.utterance import is_question
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
@@ -50,6 +54,7 @@ SURELY_KNOWN, SURE_TOOL = 0.8, 0.75
 """The confidence from which memory's sentence answers a question that is like those for another tool; and
 the likeness to these below which any sentence does that answers the question."""
 WHOLE = 5  # The fewest words of a question that is one by itself, and does not go on with the one before
+LATE_TRIES = 5  # How often the answer of a model that was late is stored anew if its conversation went on
 MAX_HISTORY = 10  # How many messages of a thread the model gets
 
 
@@ -127,8 +132,10 @@ class Nexus(Agent):
             return Outcome(output=f"{decision.tool}: {decision.why}", data=data)
         request = Request.of_task(self.context.task)
         history = [message_of(entry) for entry in request.history] if request else []
-        question_id = request.letter_id if request and request.subject is None else ""
-        return _as_outcome(await self._answerer().answer(text, history, question_id), data)
+        if request is None or request.subject is not None:
+            return _as_outcome(await self._answerer().answer(text, history), data)
+        later = partial(self._add_late_answer, request)
+        return _as_outcome(await self._answerer().answer(text, history, request.letter_id, later), data)
 
     # --- handlers --------------------------------------------------------------------------------
 
@@ -206,6 +213,18 @@ class Nexus(Agent):
         entry = await self.overnight.add(report)
         return [entry] if entry else ()
 
+    async def _add_late_answer(self, request: Request, response: Response) -> None:
+        """Have the answer of a model that was late follow in its conversation."""
+        for _ in range(LATE_TRIES):
+            await asyncio.sleep(1.0)  # memory's own answer, which was just given, is stored first
+            with suppress(Conflict, BusUnavailable):
+                outbox = await self.conversations.complete(request, [request.reply(response)])
+                mail = subjects.mail(request.asker, self.context.profile.name)
+                await self.context.bus.commit(
+                    [each if isinstance(each, Entry) else seal(mail, each) for each in outbox]
+                )
+                return
+
     def _answerer(self) -> Answerer:
         """What answers whoever the task at hand is for."""
         return self.answerer.read_by(Speaker.of(self.context.task).name)
@@ -258,9 +277,11 @@ class Nexus(Agent):
         if decision.is_certain or not with_model or not models.model.available:
             return decision, None
         try:
-            return await choose_tool(models, text, self.desk.tools)
-        except ModelError as error:
-            self.context.log.warning("route_unthought", reason=str(error))
+            # Half of the time of an answer: a model that is late leaves the choice to the rules.
+            async with asyncio.timeout(self.context.settings.answer_within / 2):
+                return await choose_tool(models, text, self.desk.tools)
+        except (ModelError, TimeoutError) as error:
+            self.context.log.warning("route_unthought", reason=str(error) or "the model is late")
             return decision, None
 
     async def _follow(

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import msgspec
+
 from shared import subjects
 from shared.agent.context import AgentContext, load_skills
 from shared.bus import Bus, Entry
@@ -18,11 +20,12 @@ from shared.contracts import (
     TimerDue,
 )
 from shared.errors import ActionError, Reject
+from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
-from shared.reasoning.prompts import conclude, decline, frame_task
+from shared.reasoning.prompts import conclude, decline, frame_task, words_of
 from shared.settings import Settings
-from shared.tasks.actions import Outcome
+from shared.tasks.actions import Outcome, kinds_of
 from shared.tasks.profiles import Profile
 
 Outbox = Sequence[Envelope | Entry]
@@ -57,11 +60,14 @@ class Agent:
             memories, scores = await context.models.recall(task.text)
             if scores:
                 context.current_task.facts["context"] = scores
+            history = [message_of(entry) for entry in history_of(task.context)]
+            if words_of(task) != task.text:  # of a thread between agents it is not known what it tells
+                history = [msgspec.structs.replace(message, kinds=(UNKNOWN,)) for message in history]
             conclusion = await context.run_loop(
                 frame_task(
                     task, memories, context.models.context_characters // 3, context.current_task.references
                 ),
-                history=[message_of(entry) for entry in history_of(task.context)],
+                history=history,
                 may_rest=is_email_task(task),
             )
             return conclude(conclusion)
@@ -76,7 +82,11 @@ class Agent:
         params = task.context.get("params", {})
         if not isinstance(params, Mapping):
             raise ActionError(f"{name}: params must be an object, not {type(params).__name__}")
-        return await context.actions.perform(str(name), params)
+        outcome = await context.actions.perform(str(name), params)
+        if kinds := kinds_of(str(name), outcome):
+            facts = context.current_task.facts
+            facts["kinds"] = sorted({*facts.get("kinds", ()), *kinds})
+        return outcome
 
     async def on_email(self, email: Email) -> Outbox:
         """Answer an email in its thread, by an agent loop; without a model the answer explains what works.

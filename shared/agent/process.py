@@ -137,6 +137,7 @@ class AgentProcess:
         profile = self.agent.context.profile
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.models.prepare()
+            self.agent.context.spawn(self.agent.context.models.learn_context())
         await self._peers.answer()
         await self.agent.on_start()
         self._started = True

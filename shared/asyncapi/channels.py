@@ -49,8 +49,10 @@ PARAMETERS = {
     "question_id": "The id of a question.",
     "recipient": "Whose mailbox it is.",
     "record_id": "The id of a record, unique within its kind.",
+    "request": "The id of one request to a model server.",
     "requester": "Who asks for it. The broker puts it there, or refuses a wrong one.",
     "sender": "Who sent it. The broker refuses any other sender.",
+    "server": "A model server: the beginning of the SHA-256 of its address.",
     "stream": "The name of a stream.",
     "subject": "The whole subject of the original message, with all its tokens.",
     "task_id": "The id of a task.",
@@ -204,6 +206,7 @@ def _timers_and_runtime() -> Iterator[Channel]:
     yield _channel(subjects.timer_due, "timers", *timed)
     yield _channel(subjects.presence, "runtime", contracts.Presence)
     yield _channel(subjects.lease, "runtime", Json)
+    yield _channel(subjects.turn, "runtime", Json)
     yield _channel(subjects.identity, "runtime", list[str])
     yield _channel(subjects.peer, "runtime", Json, answer=dict[str, list[int]])
     yield _channel(subjects.position, "runtime", Json, answer=Json)

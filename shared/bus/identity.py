@@ -100,6 +100,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         subjects.event(name, ">"),
         subjects.dead(name),
         subjects.presence(name, "*"),
+        subjects.turn("*", name, "*"),
         subjects.approval_asked(name, "*"),
         subjects.record(name, "*", "*"),
         _direct_get(subjects.OFFICE, subjects.approval_asked(name, "*")),
@@ -109,6 +110,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.TURNS_BUCKET)}",
         _direct_get(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity("*")),
     ]
 

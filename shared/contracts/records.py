@@ -130,6 +130,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     it repeats, ``instructions`` what people added to it, ``person`` who of the people submitted it, if known.
     ``context_refs`` and ``evidence_refs`` are those of its tasks.
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
+    ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
     A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
     task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
     is whom the requester wants it for, if not for itself.
@@ -166,6 +167,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     person: OptionalPerson = ""
     setbacks: tuple[Setback, ...] = ()
     patterns: tuple[Token, ...] = ()
+    left_out: tuple[str, ...] = ()
+    question: str = ""
     part_of: OptionalToken = ""
     depth: Count = 0
     asker: OptionalName = ""

@@ -4,6 +4,7 @@ from typing import Any
 
 from shared.llm.clients import MalformedResponse, open_client
 from shared.llm.config import ModelConfig
+from shared.llm.dialects import ANSWER, GIVE, choose_shape, dialect_of, take_answer
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
@@ -17,8 +18,6 @@ from shared.llm.provider import (
 )
 
 MARKS = 4  # The most places of a request that may be marked to be cached
-ANSWER = "give_answer"
-"""The tool whose input is a structured answer: all its models support tools, few another way."""
 
 
 class AnthropicProvider:
@@ -26,7 +25,7 @@ class AnthropicProvider:
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
-        self._takes_choice = True
+        self._dialect = dialect_of(config, shape="tool")  # all its models support tools
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
@@ -37,10 +36,9 @@ class AnthropicProvider:
                     return self._read(question, await client.messages.create(**request))
                 except Exception as error:
                     # A model may refuse the forced tool, or the schema.
-                    refused = getattr(error, "status_code", 0) == 400 and "tool" in str(error).lower()
-                    if not (refused and "tool_choice" in request):
+                    refused = getattr(error, "status_code", 0) == 400 and "tool_choice" in request
+                    if not (refused and self._dialect.lower("tool", str(error))):
                         raise
-                    self._takes_choice = False
 
     async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
@@ -76,8 +74,8 @@ class AnthropicProvider:
         ]
         request: dict[str, Any] = {}
         if question.schema is not None:
-            if self._takes_choice and not tools and question.schema.get("type") == "object":
-                answer = {"name": ANSWER, "description": "Give the answer.", "input_schema": question.schema}
+            if choose_shape(self._dialect, question.schema, has_tools=bool(tools)) == "tool":
+                answer = {"name": ANSWER, "description": GIVE, "input_schema": question.schema}
                 tools, request["tool_choice"] = [answer], {"type": "tool", "name": ANSWER}
             else:
                 parts.append(describe_schema(question.schema))
@@ -113,9 +111,8 @@ class AnthropicProvider:
             for block in message.content
             if block.type == "tool_use"
         ]
-        forced = [call.arguments for call in calls if call.name == ANSWER and question.schema is not None]
-        if forced:
-            text, calls = forced[0], []
+        if question.schema is not None and (given := take_answer(calls)):
+            text, calls = given, []
         return conclude(
             self._config,
             question,

@@ -8,6 +8,7 @@ import math
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ async def open_client(config: ModelConfig, seconds: float) -> Any:
             # A redirect would send the key to another server.
             follow_redirects=False,
             headers={"accept-encoding": "identity"},
-            event_hooks={"response": [bound]},
+            event_hooks={"response": [hear, bound]},
         ),
     )
 
@@ -68,6 +69,16 @@ def read_ssl() -> ssl.SSLContext:
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+heard: ContextVar[dict[str, str] | None] = ContextVar("heard", default=None)
+"""Where the headers of answers in the present context go, whatever their status."""
+
+
+async def hear(response: "httpx2.Response") -> None:
+    """Keep the headers of ``response`` for who asked."""
+    if (headers := heard.get()) is not None:
+        headers.update(response.headers)
 
 
 # --- the limit for the size of an answer -------------------------------------------------------------
@@ -115,11 +126,15 @@ _PARSING = (ValueError, TypeError, AttributeError, KeyError, IndexError, Recursi
 
 
 class TransientError(ModelUnavailable):
-    """A retry may help; ``delay`` is the wait in seconds that the server asks for."""
+    """A retry may help; ``delay`` is the wait in seconds that the server asks for.
 
-    def __init__(self, cause: str, cure: str = "", *, delay: float = 0.0) -> None:
+    ``limited``: the server is well, and refused for what it allows in a time.
+    """
+
+    def __init__(self, cause: str, cure: str = "", *, delay: float = 0.0, limited: bool = False) -> None:
         super().__init__(cause, cure)
         self.delay = delay
+        self.limited = limited
 
 
 class Unusable(ModelError):
@@ -157,7 +172,7 @@ def explain(error: Exception, config: ModelConfig) -> ModelError | None:
             return TransientError(f"{server} broke off: {_redact(str(cause), config)}")
         return TransientError(
             f"{server} cannot be reached: {format_network_error(error)}",
-            f"Start it, or correct MAILROOM_{config.setting.upper()}_URL",
+            f"Start it, or correct {config.url_setting}",
         )
     return broken_off(_server_text(error), config) if package in ("openai", "anthropic") else None
 
@@ -169,27 +184,29 @@ def broken_off(text: Any, config: ModelConfig) -> TransientError:
 
 
 def _explain_status(error: Exception, status: int, config: ModelConfig) -> ModelError:
-    server, setting = f"The model server at {config.place}", f"MAILROOM_{config.setting.upper()}"
+    server = f"The model server at {config.place}"
     text = _redact(_server_text(error), config)
     if status in (401, 403) and not config.key:
         return Unusable(
             f"{server} wants a key for {config.name}, and none is set: {text}",
-            f"Set {setting}_KEY; {config.package.upper()}_API_KEY goes to its provider alone",
+            f"Set {config.key_setting}; {config.package.upper()}_API_KEY goes to its provider alone",
         )
     if status == 401:
-        return Unusable(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
+        return Unusable(
+            f"{server} does not accept the key for {config.name}", f"Correct {config.key_setting}"
+        )
     if status in (402, 403) or "insufficient_quota" in (text, getattr(error, "code", "")):
         return Unusable(f"{server} refuses {config.name}: {text}", "Check the account of the key")
     if status == 404:
         return Unusable(
             f"{server} has no model {config.model!r}: {text}",
-            f"Correct {setting} or {setting}_URL, or have the server fetch the model",
+            f"Correct {config.variable} or {config.url_setting}, or have the server fetch the model",
         )
     if status < 400:
         return ModelError(
             f"{server} sends the request elsewhere (status {status}), which is not followed, since the key "
             "would go along",
-            f"Write the address it moved to into {setting}_URL",
+            f"Write the address it moved to into {config.url_setting}",
         )
     if status == 413 or _TOO_LONG.search(_server_text(error)):
         return ModelError(
@@ -199,7 +216,8 @@ def _explain_status(error: Exception, status: int, config: ModelConfig) -> Model
     if status in BUSY or status >= 500:
         delay = read_delay(getattr(getattr(error, "response", None), "headers", {}))
         asks = f" and asks to wait {delay:.0f} s" if delay else ""
-        return TransientError(f"{server} answered with status {status}{asks}: {text}", delay=delay)
+        cause = f"{server} answered with status {status}{asks}: {text}"
+        return TransientError(cause, delay=delay, limited=status == 429)
     return ModelError(f"{server} refuses the request with status {status}: {text}")
 
 

@@ -1,6 +1,9 @@
 """The configuration of the models, from the settings."""
 
+import difflib
 import importlib.util
+from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +20,14 @@ HOMES = {
     "anthropic": "https://api.anthropic.com",
 }
 """The providers' own servers, by the format that is spoken with them."""
+Setting = Literal["brain", "cerebellum", "brain_fallback", "brain_plan", "brain_review"]
+Role = Literal["plan", "review"]
+"""What a model of its own can be set for: making plans, and judging what was done."""
+ROLES: dict[Role, Setting] = {"plan": "brain_plan", "review": "brain_review"}
+OF_OWN, OF_PROVIDER = 2, 16
+"""Requests that are open at once at a server of one's own, which has one machine, and at a provider's."""
+LEAST_CONTEXT = 4_000  # Tokens: with less no agent can work
+OWN_KEY = ("brain", "cerebellum")  # The settings that have one for an address and a key beside them
 EXAMPLE = (
     "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL), openai-responses:MODEL or "
     "anthropic:MODEL"
@@ -30,7 +41,7 @@ class NoKey(ConfigError):
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model; ``setting`` is the one that names it. Its repr does not show the key."""
 
-    setting: Literal["brain", "cerebellum", "brain_fallback"]
+    setting: Setting
     kind: str
     model: str
     url: str = ""
@@ -40,6 +51,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     effort: str = ""
     temperature: float | None = None
     answer: int = 8_192
+    concurrency: int = 16
+    tokens_per_minute: int = 0
 
     @property
     def name(self) -> str:
@@ -57,6 +70,21 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind in HOMES and _host(self.url) == _host(HOMES[self.kind])
 
     @property
+    def variable(self) -> str:
+        """The environment's name of the setting that names it."""
+        return f"MAILROOM_{self.setting.upper()}"
+
+    @property
+    def url_setting(self) -> str:
+        """Where its address is set."""
+        return f"{self.variable}_URL" if self.setting in OWN_KEY else self.variable
+
+    @property
+    def key_setting(self) -> str:
+        """Where its key is set: other models have that of the brain, at its server alone."""
+        return f"{self.variable if self.setting in OWN_KEY else 'MAILROOM_BRAIN'}_KEY"
+
+    @property
     def place(self) -> str:
         """The address of its server, without user and password."""
         parts = urlsplit(self.url)
@@ -72,11 +100,17 @@ OF_AGENTS = (
     "brain_key",
     "brain_price",
     "brain_fallback",
+    "brain_plan",
+    "brain_review",
     "brain_timeout",
     "brain_effort",
     "brain_temperature",
     "brain_answer",
     "brain_context",
+    "brain_concurrency",
+    "brain_tokens_per_minute",
+    "brain_local",
+    "leaves",
     "cerebellum",
     "cerebellum_url",
     "cerebellum_key",
@@ -96,7 +130,9 @@ def settings_of(settings: Settings, agent: str) -> Settings:
         named = (
             f"{unknown[0]!r} is none of an agent's settings" if isinstance(own, dict) else "it is no table"
         )
-        raise ConfigError(f"[agents.{agent}] is wrong: {named}", f"Write one of {', '.join(OF_AGENTS)}")
+        near = difflib.get_close_matches(unknown[0], OF_AGENTS, n=1) if isinstance(own, dict) else []
+        cure = f"Did you mean {near[0]!r}? " if near else ""
+        raise ConfigError(f"[agents.{agent}] is wrong: {named}", f"{cure}Write one of {', '.join(OF_AGENTS)}")
     values = msgspec.structs.asdict(settings)
     if "brain" in own:  # its small model is this one too, unless it names another
         values |= {
@@ -104,10 +140,14 @@ def settings_of(settings: Settings, agent: str) -> Settings:
             "brain_key": "",
             "brain_price": "",
             "brain_fallback": (),
+            "brain_plan": "",
+            "brain_review": "",
             "cerebellum": "",
         }
     if "brain" in own or "cerebellum" in own:
         values |= {"cerebellum_url": "", "cerebellum_key": "", "cerebellum_price": ""}
+    if isinstance(own.get("leaves"), dict):  # of servers that it does not name, the office's entries hold
+        own = own | {"leaves": settings.leaves | own["leaves"]}
     try:
         return msgspec.convert(values | own, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -121,31 +161,71 @@ def configured_model(settings: Settings) -> ModelConfig | None:
     )
 
 
+def require_known_agents(settings: Settings, agents: Collection[str]) -> None:
+    """Raise ConfigError if ``[agents.NAME]`` names none of ``agents``, or has a wrong setting or model."""
+    for name in settings.agents:
+        if name not in agents:
+            near = difflib.get_close_matches(name, agents, n=1)
+            cure = f"Did you mean {near[0]!r}? " if near else ""
+            raise ConfigError(
+                f"[agents.{name}] is wrong: there is no agent {name!r}",
+                f"{cure}The agents are {', '.join(sorted(agents))}",
+            )
+        own = settings_of(settings, name)
+        try:
+            configured_models(own)
+        except ConfigError as error:
+            raise ConfigError(f"[agents.{name}] is wrong: {error.cause}", error.cure) from None
+
+
+def configured_models(settings: Settings) -> list[ModelConfig]:
+    """Every model that ``settings`` name, each once: brain, fallbacks, those of roles, the small one.
+
+    Raises ConfigError.
+    """
+    roles = (configured_for(settings, role) for role in ROLES)
+    chosen = (
+        configured_model(settings),
+        *configured_fallbacks(settings),
+        *roles,
+        configured_small_model(settings),
+    )
+    found: dict[tuple[str, str], ModelConfig] = {}
+    for each in filter(None, chosen):
+        found.setdefault((each.name, each.url), each)
+    return list(found.values())
+
+
 def configured_fallbacks(settings: Settings) -> list[ModelConfig]:
-    """The models that are asked where that of ``settings.brain`` cannot answer; raises ConfigError.
+    """The models that are asked where that of ``settings.brain`` cannot answer; raises ConfigError."""
+    return [_choose_named(settings, "brain_fallback", text) for text in settings.brain_fallback]
+
+
+def configured_for(settings: Settings, role: Role) -> ModelConfig | None:
+    """The model that ``brain_plan`` or ``brain_review`` names, None if it is empty; raises ConfigError."""
+    text = str(getattr(settings, ROLES[role]))
+    return _choose_named(settings, ROLES[role], text) if text.strip() else None
+
+
+def _choose_named(settings: Settings, setting: Setting, text: str) -> ModelConfig:
+    """The model written as ``KIND:MODEL`` or ``KIND:MODEL@ADDRESS``; raises ConfigError.
 
     One without an address is at its provider's server, or at the brain's if it is of the same kind. A key is
     sent to no other server than its own.
     """
-    found = []
-    for text in settings.brain_fallback:
-        named, _, url = text.partition("@")
-        kind = named.partition(":")[0].strip()
-        if not url and kind == settings.brain.partition(":")[0].strip():
-            url = settings.brain_url
-        brain_url = _read_url(settings.brain.partition(":")[0], settings.brain_url, "MAILROOM_BRAIN_URL")
-        own = _host(_read_url(kind, url, "MAILROOM_BRAIN_FALLBACK")) == _host(brain_url)
-        choice = _choose(settings, "brain_fallback", named, url, settings.brain_key if own else "", "")
-        if choice is None:
-            raise ConfigError(
-                f"MAILROOM_BRAIN_FALLBACK is wrong: {text!r} names no model", f"Write {EXAMPLE}"
-            )
-        found.append(choice)
-    if found and not settings.brain:
-        raise ConfigError(
-            "MAILROOM_BRAIN_FALLBACK names models, but MAILROOM_BRAIN none", "Set MAILROOM_BRAIN"
-        )
-    return found
+    variable = f"MAILROOM_{setting.upper()}"
+    named, _, url = text.partition("@")
+    kind, brain_kind = (each.partition(":")[0].strip() for each in (named, settings.brain))
+    if not url and kind == brain_kind:
+        url = settings.brain_url
+    brain_url = _read_url(brain_kind, settings.brain_url, "MAILROOM_BRAIN_URL")
+    own = _host(_read_url(kind, url, variable)) == _host(brain_url)
+    choice = _choose(settings, setting, named, url, settings.brain_key if own else "", "")
+    if choice is None:
+        raise ConfigError(f"{variable} is wrong: {text!r} names no model", f"Write {EXAMPLE}")
+    if not settings.brain:
+        raise ConfigError(f"{variable} names a model, but MAILROOM_BRAIN none", "Set MAILROOM_BRAIN")
+    return choice
 
 
 def configured_small_model(settings: Settings) -> ModelConfig | None:
@@ -177,7 +257,7 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
 
 def _choose(
     settings: Settings,
-    setting: Literal["brain", "cerebellum", "brain_fallback"],
+    setting: Setting,
     text: str,
     url: str,
     key: str,
@@ -185,6 +265,11 @@ def _choose(
 ) -> ModelConfig | None:
     if not text.strip():
         return None
+    if 0 < settings.brain_context < LEAST_CONTEXT:
+        raise ConfigError(
+            f"MAILROOM_BRAIN_CONTEXT is {settings.brain_context}",
+            f"Write a number of tokens from {LEAST_CONTEXT}, or 0 for what the model's server says",
+        )
     kind, _, model = (part.strip() for part in text.partition(":"))
     variable = f"MAILROOM_{setting.upper()}"
     if kind not in (*HOMES, "scripted") or not model:
@@ -208,6 +293,8 @@ def _choose(
         effort=settings.brain_effort,
         temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
         answer=settings.brain_answer,
+        concurrency=settings.brain_concurrency or (OF_OWN if _is_near(address) else OF_PROVIDER),
+        tokens_per_minute=settings.brain_tokens_per_minute,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
     if limit and known is None:
@@ -216,22 +303,25 @@ def _choose(
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
         )
     if kind in HOMES:
-        _require_usable(choice, variable)
+        _require_usable(choice)
     return choice
 
 
-def _require_usable(choice: ModelConfig, variable: str) -> None:
+def _require_usable(choice: ModelConfig) -> None:
     if not (choice.key.isascii() and choice.key.isprintable()):
-        raise ConfigError(f"The key for {choice.name} holds characters no key has", f"Correct {variable}_KEY")
+        raise ConfigError(
+            f"The key for {choice.name} holds characters no key has", f"Correct {choice.key_setting}"
+        )
     if importlib.util.find_spec(choice.package) is None:
         raise ConfigError(
-            f"{variable} is {choice.name}, but the {choice.package} package is not installed",
+            f"{choice.variable} is {choice.name}, but the {choice.package} package is not installed",
             f"pip install 'mailroom[{choice.package}]'",
         )
     if choice.at_home and not choice.key:
         raise NoKey(
-            f"{variable} is {choice.name}, but there is no key for {choice.url}",
-            f"Set {variable}_KEY or {choice.package.upper()}_API_KEY, or {variable}_URL for another server",
+            f"{choice.variable} is {choice.name}, but there is no key for {choice.url}",
+            f"Set {choice.key_setting} or {choice.package.upper()}_API_KEY, or {choice.url_setting} for "
+            "another server",
         )
 
 
@@ -245,6 +335,15 @@ def _read_url(kind: str, text: str, variable: str) -> str:
     if text.strip() and not usable:
         raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
     return text.strip().rstrip("/") or HOMES.get(kind, "")
+
+
+def _is_near(url: str) -> bool:
+    """Whether the server is on this machine, or in the network that it is in."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".lan", ".internal", ".home.arpa"))
 
 
 def _host(url: str) -> tuple[str, str, int]:

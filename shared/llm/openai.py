@@ -1,12 +1,12 @@
 """The chat-completions format of OpenAI, Ollama, vLLM, llama.cpp, OpenRouter and others."""
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
+from shared.llm.dialects import ANSWER, GIVE, Shape, choose_shape, dialect_of, make_strict, take_answer
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
@@ -14,18 +14,17 @@ from shared.llm.provider import (
     conclude,
     describe_schema,
     describe_tools,
-    read_arguments,
     read_call,
     read_text,
     split_system,
     strip_thinking,
+    write_arguments,
     write_out,
 )
 
 _NO_TOOLS = re.compile(
     r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"
 )
-_NO_SCHEMA = re.compile(r"response_format|schema|grammar|structured|json")
 
 
 class OpenAIProvider:
@@ -33,11 +32,7 @@ class OpenAIProvider:
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
-        self._takes_tools = True
-        self._takes_schema = True
-        self._takes_stream_options = True
-        # OpenAI's reasoning models refuse the old name; other servers may not know the new one.
-        self._limit_name = "max_completion_tokens" if config.at_home else "max_tokens"
+        self._dialect = dialect_of(config)
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
@@ -66,7 +61,7 @@ class OpenAIProvider:
     async def _send(self, client: Any, question: ModelRequest, *, stream: bool = False) -> Any:
         while True:  # ends: each round omits one more feature
             request = self._request(question)
-            if stream and self._takes_stream_options:
+            if stream and self._dialect.stream_options:
                 request["stream_options"] = {"include_usage": True}
             try:
                 return await client.chat.completions.create(**request, stream=stream)
@@ -77,21 +72,29 @@ class OpenAIProvider:
     def _request(self, question: ModelRequest) -> dict[str, Any]:
         parts, messages = split_system(question.messages)
         request: dict[str, Any] = {"model": self._config.model}
-        if question.tools and self._takes_tools:
+        tools: list[dict[str, Any]] = []
+        if question.tools and self._dialect.tools:
             tools = [
                 {"name": tool.name, "description": tool.description, "parameters": tool.schema}
                 for tool in sorted(question.tools, key=lambda tool: tool.name)
             ]
-            request["tools"] = [{"type": "function", "function": tool} for tool in tools]
         elif question.tools:
             parts.append(describe_tools(question.tools))
-        if not self._takes_tools:
+        if not self._dialect.tools:
             messages = write_out(messages)
         if question.schema is not None:
-            # Servers that constrain the answer do not show the schema to the model.
-            parts.append(describe_schema(question.schema))
-            if self._takes_schema and question.schema.get("type") == "object":
-                request["response_format"] = format_schema(question.schema)
+            shape = choose_shape(self._dialect, question.schema, has_tools=bool(question.tools))
+            if shape == "tool":
+                tools = [{"name": ANSWER, "description": GIVE, "parameters": question.schema}]
+                request["tool_choice"] = {"type": "function", "function": {"name": ANSWER}}
+            elif shape != "strict" or not self._config.at_home:
+                # Servers of others that constrain the answer do not show the schema to the model.
+                parts.append(describe_schema(question.schema))
+            if shape in ("strict", "schema"):
+                native = format_schema(question.schema, strict=shape == "strict")
+                request["response_format"] = {"type": "json_schema", "json_schema": native}
+        if tools:
+            request["tools"] = [{"type": "function", "function": tool} for tool in tools]
         if question.cache_key and self._config.at_home:  # other servers may refuse a field they do not know
             request["prompt_cache_key"] = question.cache_key
         if self._config.effort:
@@ -99,7 +102,7 @@ class OpenAIProvider:
         if self._config.temperature is not None:
             request["temperature"] = self._config.temperature
         if question.max_tokens:
-            request[self._limit_name] = question.max_tokens
+            request[self._dialect.limit] = question.max_tokens
         system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
         return request | {"messages": [*system, *map(_message, arrange(messages))]}
 
@@ -109,14 +112,18 @@ class OpenAIProvider:
         if getattr(error, "status_code", 0) not in (400, 404, 422, 500, 501):
             return False
         text = str(error).lower()
-        if "tools" in request and _NO_TOOLS.search(text):
-            self._takes_tools = False
-        elif "response_format" in request and _NO_SCHEMA.search(text):
-            self._takes_schema = False
+        if "response_format" in request:
+            used: Shape = "strict" if request["response_format"]["json_schema"].get("strict") else "schema"
+        else:
+            used = "tool" if "tool_choice" in request else "text"
+        if "tools" in request and used != "tool" and _NO_TOOLS.search(text):
+            self._dialect.tools = False
+        elif self._dialect.lower(used, text):
+            pass
         elif "max_tokens" in request and "max_completion_tokens" in text:
-            self._limit_name = "max_completion_tokens"
+            self._dialect.limit = "max_completion_tokens"
         elif "stream_options" in request and "stream_options" in text:
-            self._takes_stream_options = False
+            self._dialect.stream_options = False
         else:
             return False
         return True
@@ -134,11 +141,13 @@ class OpenAIProvider:
             for call in message.tool_calls or ()
             if getattr(call, "function", None)
         ]
+        given = take_answer(calls) if question.schema is not None else ""
+        said = read_text(message.content) or read_text(getattr(message, "refusal", None))
         return conclude(
             self._config,
             question,
-            text=strip_thinking(read_text(message.content) or read_text(getattr(message, "refusal", None))),
-            calls=calls,
+            text=given or strip_thinking(said),
+            calls=[] if given else calls,
             stop=choices[0].finish_reason,
             tokens=_tokens(completion.usage),
             model=completion.model,
@@ -156,10 +165,12 @@ def _tokens(usage: Any) -> dict[str, Any]:
     }
 
 
-def format_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def format_schema(schema: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     """The schema of an answer as OpenAI's formats name it."""
     name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+    if strict:
+        return {"name": name, "schema": make_strict(schema), "strict": True}
+    return {"name": name, "schema": schema}
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -167,8 +178,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return entry | {"tool_call_id": message.tool_call_id}
     calls = [
-        (call.id, {"name": call.name, "arguments": json.dumps(read_arguments(call))})
-        for call in message.tool_calls
+        (call.id, {"name": call.name, "arguments": write_arguments(call)}) for call in message.tool_calls
     ]
     if calls:
         entry["tool_calls"] = [{"id": name, "type": "function", "function": call} for name, call in calls]

@@ -20,7 +20,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a conversation; a ``tool`` message answers the call ``tool_call_id``.
 
     ``kept`` is the reasoning behind an assistant's message as the model ``kept_for`` sent it, signed or
-    encrypted: it goes back to that model alone, unchanged.
+    encrypted: it goes back to that model alone, unchanged. ``kinds`` are those of its text as
+    ``shared.llm.leaving`` has them; of what a model wrote, those of all that it was shown.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -29,6 +30,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     kept_for: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 def message_of(entry: Mapping[str, Any]) -> Message:
@@ -50,7 +52,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     Of ``input_tokens``, ``cached_tokens`` were read from the provider's cache and ``written_tokens`` written
     to it; of ``output_tokens``, ``reasoning_tokens`` are the model's own thoughts. ``estimated``: a server
-    did not count its tokens, so some are estimated (a token for 4 characters).
+    did not count its tokens, so some are estimated (a token for 4 characters). ``waited``: seconds until the
+    requests had their turn at the server.
     """
 
     input_tokens: int = 0
@@ -61,6 +64,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     calls: int = 0
     estimated: bool = False
+    waited: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -78,14 +82,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             cost=self.cost + other.cost,
             calls=self.calls + other.calls,
             estimated=self.estimated or other.estimated,
+            waited=round(self.waited + other.waited, 1),
         )
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit.
+    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit, in
+    which case the last of its calls may be cut off.
 
     ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
-    as in Message.
+    as in Message. ``shown`` are the kinds of text that the model was sent.
     """
 
     text: str
@@ -95,6 +101,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
+    shown: tuple[str, ...] = ()
 
 
 Pieces = AsyncGenerator[str | Thought, None]
@@ -169,8 +176,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         Missing and implausible counts are estimated. ``input_tokens`` holds those of the cache too.
         """
         counted_in, counted_out = _sensible(input_tokens), _sensible(output_tokens)
-        read = counted_in or _estimate(messages)
-        out = counted_out or _estimate([Message(role="assistant", text=text, tool_calls=tuple(calls))])
+        read = counted_in or estimate_tokens(messages)
+        out = counted_out or estimate_tokens([Message(role="assistant", text=text, tool_calls=tuple(calls))])
         cached = min(_sensible(cached_tokens), read)
         written = min(_sensible(written_tokens), read - cached)
         cost = (
@@ -215,9 +222,10 @@ def _sensible(count: Any) -> int:
     return count if isinstance(count, int) and 0 < count <= MOST_TOKENS else 0
 
 
-def _estimate(messages: Sequence[Message]) -> int:
-    """How many tokens the messages have, roughly; at least one."""
+def estimate_tokens(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+    """How many tokens the messages and ``tools`` have, roughly; at least one."""
     calls = [call for message in messages for call in message.tool_calls]
     size = sum(len(message.text) for message in messages)
     size += sum(len(call.name) + len(call.arguments) for call in calls)
+    size += sum(len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
     return max(1, size // CHARACTERS_A_TOKEN)

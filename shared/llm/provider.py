@@ -11,7 +11,16 @@ import msgspec
 
 from shared.errors import ModelError
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import LanguageModel, Message, Pieces, Thought, Tool, ToolCall, Usage
+from shared.llm.protocol import (
+    LanguageModel,
+    Message,
+    Pieces,
+    Thought,
+    Tool,
+    ToolCall,
+    Usage,
+    estimate_tokens,
+)
 from shared.text.display import sendable
 
 
@@ -26,6 +35,15 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     max_tokens: int = 0
     cache_key: str = ""
+
+
+ANSWER_TOKENS = 1_000  # Tokens that an answer has at most as a rule: actions and their arguments
+
+
+def estimate_request(question: ModelRequest, answer: int) -> int:
+    """How many tokens a request and its answer have, roughly, if an answer has at most ``answer``."""
+    most = min(question.max_tokens or answer, ANSWER_TOKENS)
+    return estimate_tokens(question.messages, question.tools) + most
 
 
 class Provider(Protocol):
@@ -70,7 +88,7 @@ def conclude(
         model=read_text(model),
         by=config.name,
         kept=tuple(kept),
-        stop="tools" if calls else "length" if stop in CUT_OFF else "end",
+        stop="length" if stop in CUT_OFF else "tools" if calls else "end",
     )
 
 
@@ -167,6 +185,13 @@ def read_arguments(call: ToolCall) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
 
 
+def write_arguments(call: ToolCall) -> str:
+    """The arguments of a call as the model wrote them, to the byte; what is no object is wrapped in one."""
+    arguments = read_arguments(call)
+    refused = not call.arguments or arguments == {"malformed": call.arguments}
+    return json.dumps(arguments) if refused else call.arguments
+
+
 def write_out(messages: Sequence[Message]) -> list[Message]:
     """The conversation with calls and results as plain text, for a server without tools."""
     names = {call.id: call.name for message in messages for call in message.tool_calls}
@@ -257,7 +282,8 @@ async def ask_for(
             f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
             "no other words, no fences."
         )
-        conversation.append(Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"))
+        wrong = thought.text[:QUOTED] or "(nothing)"
+        conversation.append(Message(role="assistant", text=wrong, kinds=thought.shown))
         conversation.append(Message(role="user", text=request))
     raise ModelError(f"The model {model.name} gave no usable answer in {tries} tries: {reason}")
 
@@ -279,7 +305,9 @@ def read_answer(text: str, kind: type[T]) -> T:
     Raises ValueError with the problem of the likeliest candidate. Quoted numbers are accepted as numbers.
     """
     reason = ""
-    for candidate in _candidates(strip_thinking(text[:LONGEST_ANSWER])):
+    found = list(_candidates(strip_thinking(text[:LONGEST_ANSWER])))
+    # Where every field is required, a model writes null for what it leaves to its default.
+    for candidate in (*found, *map(_without_nulls, found)):
         try:
             answer = msgspec.convert(candidate, kind, strict=False)
             # A lone surrogate is possible in JSON, but cannot be encoded to be sent on.
@@ -289,6 +317,12 @@ def read_answer(text: str, kind: type[T]) -> T:
         else:
             return answer
     raise ValueError(reason or "there is no JSON in it")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _candidates(text: str) -> Iterator[Any]:

@@ -1,25 +1,22 @@
 """A model behind a server: deadlines, retries and the breaker around a wire format."""
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import msgspec
 
-from shared.errors import ModelError, ModelUnavailable
-from shared.llm.clients import CONNECT, MalformedResponse, TransientError, explain, open_client
+from shared.errors import ModelUnavailable
+from shared.llm.clients import MalformedResponse, TransientError, explain, heard
 from shared.llm.config import ModelConfig
+from shared.llm.dialects import forget_dialects
 from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
-from shared.llm.provider import ModelRequest, Provider
-from shared.llm.scripted import read_script
-
-if TYPE_CHECKING:
-    from tenacity import AsyncRetrying, RetryCallState
-
+from shared.llm.provider import ModelRequest, Provider, estimate_request
+from shared.llm.turns import OWN, Ledger, OpenTurn, Turns
 
 FAILURES = 5  # Consecutive failures that open the breaker: more than the attempts of one request
 PAUSE = 30.0  # Seconds it stays open: enough for a restarted server to load a small model
@@ -88,8 +85,9 @@ _breakers: dict[str, CircuitBreaker] = {}
 
 
 def forget_breaker(url: str) -> None:
-    """Have the server at ``url`` begin without failures."""
+    """Have the server at ``url`` begin without failures, as one that takes everything."""
     _breakers.pop(url, None)
+    forget_dialects(url)
 
 
 T = TypeVar("T")
@@ -99,26 +97,48 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The attempts of one request; waits in seconds, doubled each time, with jitter.
 
     ``longest_asked``: the longest Retry-After that is honoured; a longer one ends the call.
+    ``longest_turn``: how long a request waits in all for its turn; ``longest_refused``: how long for a server
+    that allows no more now.
     """
 
     attempts: int = 4
     first_wait: float = 0.5
     longest_wait: float = 8.0
     longest_asked: float = 60.0
+    longest_turn: float = 600.0
+    longest_refused: float = 600.0
+
+    def wait(self, failures: int, asked: float) -> float:
+        """The wait after so many failures, at least what the server ``asked`` for."""
+        growing = min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 30))
+        return max(asked, growing + random.uniform(0, self.first_wait))  # noqa: S311 - no secret
 
 
 class RemoteModel:
-    """A model behind a server; a request is retried only if that can help, until its deadline."""
+    """A model behind a server; a request is retried only if that can help, until its deadline.
+
+    It is sent when its turn has come, which the deadline does not count.
+    """
 
     available = True
 
-    def __init__(self, config: ModelConfig, provider: Provider, policy: RetryPolicy | None = None) -> None:
-        """``provider`` implements the wire format of the server that ``config`` names."""
+    def __init__(
+        self,
+        config: ModelConfig,
+        provider: Provider,
+        policy: RetryPolicy | None = None,
+        ledger: Ledger = OWN,
+    ) -> None:
+        """``provider`` implements the wire format of the server that ``config`` names.
+
+        Requests take turns with those of all processes that share ``ledger``.
+        """
         self.name = config.name
         self._config = config
         self._provider = provider
         self._policy = policy or RetryPolicy()
         self._breaker = _breakers.setdefault(config.url, CircuitBreaker(config.place))
+        self._turns = Turns(config, ledger)
 
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """One answer within ``timeout`` seconds, all attempts together (0: ``brain_timeout``).
@@ -133,15 +153,11 @@ class RemoteModel:
             cache_key=options.get("cache_key", ""),
         )
         limit = options.get("timeout") or self._config.timeout
-        deadline = time.monotonic() + limit
-
-        async def attempt() -> Thought:
-            self._breaker.admit()
-            return await self._guard(
-                lambda: self._provider.answer(question, limit), deadline - time.monotonic(), limit
+        async with AsyncExitStack() as held:
+            thought, turn, _ = await self._ask(
+                question, limit, held, lambda: self._provider.answer(question, limit)
             )
-
-        return await self._retrying(limit)(attempt)
+            return turn.counted(thought)
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """The pieces as they arrive, then the whole Thought; time spent by the caller does not count.
@@ -154,29 +170,70 @@ class RemoteModel:
             cache_key=options.get("cache_key", ""),
         )
         limit = options.get("timeout") or self._config.timeout
-        deadline = time.monotonic() + limit
 
         async def begin() -> tuple[Pieces, str | Thought]:
-            self._breaker.admit()
-            left = deadline - time.monotonic()
             pieces = self._provider.stream(question, limit)
             try:
-                return pieces, await self._guard(lambda: _next(pieces), left, limit)
+                return pieces, await _next(pieces)
             except BaseException:
                 await pieces.aclose()
                 raise
 
-        pieces: Pieces
-        piece: str | Thought
-        pieces, piece = await self._retrying(limit)(begin)
-        left = deadline - time.monotonic()
-        async with aclosing(pieces):
+        async with AsyncExitStack() as held:
+            (pieces, piece), turn, left = await self._ask(question, limit, held, begin)
+            await held.enter_async_context(aclosing(pieces))
             while not isinstance(piece, Thought):
                 yield piece
                 began = time.monotonic()
                 piece = await self._guard(lambda: _next(pieces), left, limit)
                 left -= time.monotonic() - began
-            yield piece
+            yield turn.counted(piece)
+
+    async def _ask(
+        self, question: ModelRequest, limit: float, held: AsyncExitStack, ask: Callable[[], Awaitable[T]]
+    ) -> tuple[T, OpenTurn, float]:
+        """What ``ask`` returns, its turn, which ``held`` ends, and the seconds that are left of ``limit``.
+
+        Waits for a turn, and pauses of a server that allows no more now, are not part of ``limit``.
+        """
+        left, waited, refused, failures, refusals = limit, 0.0, 0.0, 0, 0
+        tokens = estimate_request(question, self._config.answer)
+        while True:
+            async with AsyncExitStack() as own:
+                turn = await own.enter_async_context(
+                    self._turns.take(tokens, waited, self._policy.longest_turn)
+                )
+                self._breaker.admit()
+                began, headers = time.monotonic(), dict[str, str]()
+                token = heard.set(headers)
+                try:
+                    answer = await self._guard(ask, left, limit)
+                except TransientError as error:
+                    waited, failed = turn.waited, error
+                    if failed.limited:
+                        refusals += 1
+                        pause = self._policy.wait(refusals, failed.delay)
+                        turn.refused(pause, headers)
+                else:
+                    turn.answered(tokens, headers)
+                    held.push_async_exit(own.pop_all())
+                    return answer, turn, left - (time.monotonic() - began)
+                finally:
+                    heard.reset(token)
+            if failed.delay > self._policy.longest_asked:
+                raise failed
+            if failed.limited:
+                refused += pause
+                if refused > self._policy.longest_refused:
+                    raise failed
+                continue  # the next turn comes after the pause
+            failures += 1
+            left -= time.monotonic() - began
+            pause = self._policy.wait(failures, failed.delay)
+            if failures >= self._policy.attempts or pause >= left:
+                raise failed
+            left -= pause
+            await asyncio.sleep(pause)
 
     async def _guard(self, ask: Callable[[], Awaitable[T]], left: float, limit: float) -> T:
         """Ask once within ``left`` seconds, and record the outcome in the breaker; errors are ModelErrors."""
@@ -202,37 +259,12 @@ class RemoteModel:
             self._breaker.abandon()
             return error
         # A server that refuses a request works; one that cannot answer does not.
-        if isinstance(explained, ModelUnavailable):
+        limited = isinstance(explained, TransientError) and explained.limited
+        if isinstance(explained, ModelUnavailable) and not limited:
             self._breaker.fail(explained.cause)
         else:
             self._breaker.succeed()
         return explained
-
-    def _retrying(self, limit: float) -> "AsyncRetrying":
-        from tenacity import (
-            AsyncRetrying,
-            retry_if_exception,
-            stop_after_attempt,
-            stop_before_delay,
-            wait_exponential,
-            wait_random,
-        )
-
-        policy = self._policy
-        growing = wait_exponential(policy.first_wait, policy.longest_wait) + wait_random(0, policy.first_wait)
-
-        def wait(state: "RetryCallState") -> float:
-            error = state.outcome.exception() if state.outcome else None
-            return max(growing(state), error.delay if isinstance(error, TransientError) else 0.0)
-
-        return AsyncRetrying(
-            retry=retry_if_exception(
-                lambda error: isinstance(error, TransientError) and error.delay <= policy.longest_asked
-            ),
-            wait=wait,
-            stop=stop_after_attempt(policy.attempts) | stop_before_delay(limit),
-            reraise=True,
-        )
 
 
 async def _next(pieces: Pieces) -> str | Thought:
@@ -240,32 +272,3 @@ async def _next(pieces: Pieces) -> str | Thought:
         return await anext(pieces)
     except StopAsyncIteration:
         raise MalformedResponse("its end is missing") from None
-
-
-NO_LIST = (400, 404, 405, 501)  # How a server says that it lists no models; it is there all the same
-
-
-async def probe(config: ModelConfig) -> None:
-    """Ask the server of ``config`` for its models; raises ModelError if something is wrong, within 10 s.
-
-    A script is read instead; raises ConfigError.
-    """
-    if config.kind == "scripted":
-        read_script(Path(config.model).expanduser())
-        return
-    try:
-        async with asyncio.timeout(CONNECT), await open_client(config, CONNECT) as client:
-            page: Any = await client.models.list()
-            models = {model.id for model in getattr(page, "data", None) or ()}
-    except TimeoutError:
-        raise ModelError(f"The model server at {config.place} did not answer within {CONNECT:g} s") from None
-    except Exception as error:
-        if getattr(error, "status_code", 0) in NO_LIST:
-            return
-        raise explain(error, config) or error from None
-    # Ollama lists MODEL:latest, which answers to MODEL.
-    if models and not {config.model, f"{config.model}:latest"} & models:
-        raise ModelError(
-            f"The model server at {config.place} does not list {config.model!r}",
-            f"Correct MAILROOM_{config.setting.upper()}, or have the server fetch the model",
-        )

@@ -5,6 +5,7 @@ from typing import Any
 
 from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
+from shared.llm.dialects import ANSWER, GIVE, choose_shape, dialect_of, take_answer
 from shared.llm.openai import format_schema
 from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
@@ -15,6 +16,7 @@ from shared.llm.provider import (
     read_call,
     read_text,
     split_system,
+    write_arguments,
 )
 
 
@@ -23,11 +25,20 @@ class ResponsesProvider:
 
     def __init__(self, config: ModelConfig) -> None:
         self._config = config
+        self._dialect = dialect_of(config)
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
         async with await open_client(self._config, seconds) as client:
-            return self._read(question, await client.responses.create(**self._request(question)))
+            while True:  # ends: each round asks for the answer in a less sure way
+                request = self._request(question)
+                try:
+                    return self._read(question, await client.responses.create(**request))
+                except Exception as error:
+                    shape = choose_shape(self._dialect, question.schema, has_tools=bool(question.tools))
+                    refused = getattr(error, "status_code", 0) in (400, 404, 422, 501)
+                    if not (refused and self._dialect.lower(shape, str(error))):
+                        raise
 
     async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
@@ -66,10 +77,16 @@ class ResponsesProvider:
                 for tool in sorted(question.tools, key=lambda tool: tool.name)
             ]
         if question.schema is not None:
-            parts.append(describe_schema(question.schema))
-            if question.schema.get("type") == "object":
-                shape = format_schema(question.schema)
-                request["text"] = {"format": {"type": "json_schema", **shape["json_schema"]}}
+            shape = choose_shape(self._dialect, question.schema, has_tools=bool(question.tools))
+            if shape == "tool":
+                tool = {"name": ANSWER, "description": GIVE, "parameters": question.schema, "strict": False}
+                request["tools"] = [{"type": "function", **tool}]
+                request["tool_choice"] = {"type": "function", "name": ANSWER}
+            elif shape != "strict" or not self._config.at_home:
+                parts.append(describe_schema(question.schema))
+            if shape in ("strict", "schema"):
+                native = format_schema(question.schema, strict=shape == "strict")
+                request["text"] = {"format": {"type": "json_schema", "strict": False, **native}}
         if question.cache_key:
             request["prompt_cache_key"] = question.cache_key
         if self._config.effort:
@@ -89,7 +106,12 @@ class ResponsesProvider:
         if message.text.strip():
             items.append({"role": message.role, "content": message.text})
         return items + [
-            {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": write_arguments(call),
+            }
             for call in message.tool_calls
         ]
 
@@ -100,15 +122,17 @@ class ResponsesProvider:
         if not isinstance(output, list):
             raise MalformedResponse("it is no response")
         reason = getattr(response.incomplete_details, "reason", "") if response.incomplete_details else ""
+        calls = [
+            read_call(item.call_id, item.name, item.arguments)
+            for item in output
+            if item.type == "function_call"
+        ]
+        given = take_answer(calls) if question.schema is not None else ""
         return conclude(
             self._config,
             question,
-            text="\n\n".join(filter(None, map(_text, output))),
-            calls=[
-                read_call(item.call_id, item.name, item.arguments)
-                for item in output
-                if item.type == "function_call"
-            ],
+            text=given or "\n\n".join(filter(None, map(_text, output))),
+            calls=[] if given else calls,
             stop="length" if reason == "max_output_tokens" else reason,
             tokens=_tokens(response.usage),
             model=response.model,

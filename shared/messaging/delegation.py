@@ -13,6 +13,7 @@ from shared.bus import Bus
 from shared.bus.records import cancel_task, read_presences, read_submitted, read_task, submission_entry
 from shared.contracts import Presence, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict
+from shared.llm.leaving import told_kinds
 from shared.log import logger
 from shared.messaging.correspondence import PendingReplies, RequestReply
 from shared.plans import format_agents, pages_of
@@ -122,7 +123,7 @@ class Delegation:
                 assignee=assignee,
                 requester=self._bus.name,
                 priority=parent.task.priority,
-                context=context,
+                context={**context, "kinds": parent.facts.get("kinds", [])},
                 deadline=parent.task.deadline,
                 said=pass_on(self._bus, parent.task),
                 asker=Speaker.of(parent.task).name,
@@ -213,7 +214,10 @@ class PeerActions:
             reason = result.error_message or result.status
             raise ActionError(f"{assignee} could not do it: {reason}".rstrip("."), result.output)
         return Outcome(
-            output=result.output, evidence_refs=result.evidence_refs, output_paths=result.output_paths
+            output=result.output,
+            evidence_refs=result.evidence_refs,
+            output_paths=result.output_paths,
+            kinds=told_kinds(result.metadata),
         )
 
     @register_action(

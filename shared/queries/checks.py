@@ -50,17 +50,18 @@ MEMORY_TIMEOUT = 5.0  # Seconds until memory must report its health
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a check, and how to fix a problem."""
+    """The result of a check, and how to fix a problem; ``details`` are for programs."""
 
     name: str
     verdict: Literal["ok", "warn", "fail"]
     finding: str
     fix: str = ""
+    details: dict[str, Any] = {}
 
 
-def ok(name: str, finding: str) -> Check:
+def ok(name: str, finding: str, details: dict[str, Any] | None = None) -> Check:
     """The check that found nothing wrong."""
-    return Check(name=name, verdict="ok", finding=finding)
+    return Check(name=name, verdict="ok", finding=finding, details=details or {})
 
 
 def warn(name: str, finding: str, fix: str) -> Check:
@@ -386,6 +387,7 @@ def check_kept(config: Settings) -> Check:
     """How much of each kind lies on disk, and for how many days it is kept without use."""
     places = {
         "outputs": (config.outputs, config.days_kept("outputs")),
+        "sent": (config.sent, config.days_kept("outputs")),
         "workspaces": (config.workspaces, config.days_kept("workspaces")),
         "snapshots": (config.snapshots, config.days_kept("workspaces")),
         "logs": (config.logs, 0),

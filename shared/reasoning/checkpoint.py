@@ -13,7 +13,7 @@ from shared.contracts import LoopCheckpoint
 from shared.errors import Reject
 from shared.llm.protocol import Usage
 from shared.reasoning.loop import Checkpoint
-from shared.reasoning.model import DailyUsage
+from shared.reasoning.spending import DailyUsage
 from shared.tasks.context import TaskContext
 
 

@@ -193,7 +193,7 @@ COMMAND_SHOWN = 120  # Characters of a command that the reason of its failure qu
 LAST_LINE = 300  # Characters of the last line of its output that the reason quotes
 ExitCodes = tuple[Annotated[int, msgspec.Meta(ge=0, le=255)], ...]  # Exit codes as a shell reports them
 OK_CODES = "Exit codes that are no failure, such as [0, 1] for grep, which ends with 1 if it finds nothing"
-OUTPUT_LIMIT = 60_000
+OUTPUT_LIMIT = 16_000
 """Bytes of a command's output in the outcome, for a model to read; the log has all of it."""
 
 
@@ -281,13 +281,14 @@ async def run_recorded(
     started = generate_iso_timestamp()
     moment = started[11:26].replace(":", "").replace(".", "")
     digest = sha256(f"{context.task.task_id} {shown}".encode(errors="replace")).hexdigest()[:8]
-    log = outputs_path(context) / "commands" / f"{moment}-{digest}.log"
+    outputs = outputs_path(context).absolute()
+    log = outputs / "commands" / f"{moment}-{digest}.log"
     result = await run_command(
         argv,
         cwd=cwd,
         timeout=min(timeout or longest, longest),
         writable=[workspace],
-        readable=network.readable if network else (),
+        readable=[*([outputs] if outputs.is_dir() else []), *(network.readable if network else ())],
         env={**(network.environment if network else {}), **(env or {})},
         reach=network.reach if network else None,
         output_limit=OUTPUT_LIMIT,
@@ -323,9 +324,10 @@ def explain_failure(name: str, result: CommandResult, log: Path, ok_codes: Seque
 def _outcome(ran: RanCommand, result: CommandResult, workspace: Path, ok_codes: Sequence[int]) -> Outcome:
     end = result.find_failure(ok_codes).removeprefix("ended with ") or f"exit code {ran.exit_code}"
     problem = explain_failure(f"`{ran.command}`", result, Path(ran.log), ok_codes)
-    output = result.output.strip("\n")
+    cut = f"The middle is left out; all of it is in {ran.log}" if result.truncated else ""
+    parts = (result.output.strip("\n"), f"[{'. '.join(filter(None, (end, cut)))}]")
     return Outcome(
-        output=f"$ {ran.command}\n{output}{chr(10) if output else ''}[{end}]",
+        output="\n".join(filter(None, parts)),
         data={
             "commands": [msgspec.to_builtins(ran)],
             "exit_code": ran.exit_code,

@@ -223,6 +223,8 @@ GOAL = c.Goal(
     part_of="goal_20260102_140000_000000_1",
     depth=1,
     asker="user",
+    left_out=("and tell Ana",),
+    question="Which folder?",
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",
@@ -730,6 +732,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         redo=("tests",),
         decision="not_checked",
         checked=CHECKED,
+        objections=("The tests were not run",),
     ),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
     CONTEXT_ITEM,
@@ -949,6 +952,10 @@ EXAMPLES: tuple[c.Contract, ...] = (
         evidence_refs=("tests/test_login.py:40",),
         output_paths=("outputs/fix.patch",),
         doubts=("Whether the mail was sent is not known",),
+        task="Fix the test of the login",
+        persona="You are brief.",
+        summary="The test compares a name in the wrong case.",
+        summed=4,
     ),
     c.DailySpending(
         **header(47, "engineer", "engineer"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -12,13 +13,28 @@ import pytest
 import yaml
 
 from services.nexus.__main__ import Nexus
+from services.nexus.answers.model_answer import question_prompt
 from shared import subjects
 from shared.bus.records import submission_entry
-from shared.contracts import DueKind, Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
+from shared.contracts import (
+    ContextPacket,
+    DueKind,
+    Email,
+    Hit,
+    Node,
+    Question,
+    Response,
+    Task,
+    TaskStatus,
+    generate_task_id,
+)
+from shared.queries.office import read_conversation
+from shared.reasoning.prompts import LANGUAGE
 from shared.tasks.profiles import load_profile
 from shared.timetable import read_timetable
 from tests.support.classifying import open_endpoint
 from tests.support.team import Team, open_team
+from tests.support.waiting import eventually
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 NOTES = (
@@ -260,3 +276,58 @@ async def test_a_thought_claims_no_reminder_that_is_not_in_the_record(desk: Desk
         assert await work(team, "Do it") == lie
         listed = await team.perform("nexus", "list_reminders")
     assert [each["text"] for each in listed.metadata["reminders"]] == ["call Ana"]
+
+
+# --- a model that is late ------------------------------------------------------------------------------
+
+
+async def test_memory_answers_for_a_model_that_is_late_and_its_answer_follows(desk: Desk) -> None:
+    slow = composed("It hangs beside the kitchen door [note1].", "note1")
+    slow["replies"][0]["delay"] = 4.0
+    begun = time.monotonic()
+    async with desk(slow, MAILROOM_ANSWER_WITHIN="2") as team:
+        question = Question(
+            sender="user", recipient="nexus", text="Where is the office key?", user_session_id="s1"
+        )
+        await team.write(question, "nexus")
+        first = Response.from_dict(await team.receive("nexus"))
+        took = time.monotonic() - begun
+        assert "the model is late: its answer follows here if it comes" in first.text
+        assert took < 4 + 2  # the start of the desk included
+
+        async def later() -> Response | None:
+            response = Response.from_dict(await team.receive("nexus"))
+            return response if response.id != first.id else None
+
+        second: Response = await eventually(later)
+        assert (second.text, second.cause) == ("It hangs beside the kitchen door [note1].", question.id)
+        turn = (await read_conversation(team.user, "s1")).value.turns[-1]
+        assert turn.answer == second.text
+
+
+async def test_a_model_that_chooses_too_slowly_leaves_it_to_the_rules(desk: Desk) -> None:
+    choice = chooses("memory")
+    choice["replies"][0]["delay"] = 5.0
+    slow = composed("It hangs beside the kitchen door [note1].", "note1")
+    slow["replies"][0]["delay"] = 5.0
+    async with desk(choice, slow, MAILROOM_ANSWER_WITHIN="2") as team:
+        begun = time.monotonic()
+        response = await ask(team, "Key of the office, kitchen door?")
+        assert time.monotonic() - begun < 4.5
+    assert "kitchen door" in response.text
+
+
+async def test_a_late_model_that_fails_adds_nothing(desk: Desk) -> None:
+    failing = {"match": "Answer the question", "replies": [{"error": "unavailable", "delay": 2.0}]}
+    async with desk(failing, MAILROOM_ANSWER_WITHIN="1") as team:
+        first = await ask(team, "Where is the office key?")
+        assert "the model is late" in first.text
+        await asyncio.sleep(4.0)
+        assert Response.from_dict(await team.receive("nexus")).id == first.id
+
+
+def test_the_prompt_asks_for_the_language_of_the_question() -> None:
+    packet = ContextPacket(query="Wo ist der Schl\u00fcssel?")
+    asked = question_prompt("Wo ist der Schl\u00fcssel?", packet).text
+    assert LANGUAGE in asked
+    assert asked.index(LANGUAGE) < asked.index("Remembered statements")

@@ -191,8 +191,8 @@ SCRIPT = [
     {"call": {"name": "apply_diff", "arguments": {"diff": "--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n"}}},
     {
         "call": {
-            "name": "patch_file",
-            "arguments": {"path": "calc/calc.py", "search": "a - b", "replace": "a + b"},
+            "name": "edit_file",
+            "arguments": {"path": "calc/calc.py", "edits": [{"old": "a - b", "new": "a + b"}]},
         }
     },
     {"call": {"name": "test_changes", "arguments": {"folder": "calc"}}},

@@ -52,6 +52,24 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + 8] for start in range(0, len(text), 8)]
 
 
+def refuse_strict(schema: dict[str, Any], place: str = "()") -> str:
+    """What OpenAI says of a schema that no model can be held to; empty if one can."""
+    if schema.get("type") == "object":
+        if schema.get("additionalProperties") is not False:
+            return f"In context={place}, 'additionalProperties' is required to be supplied and to be false."
+        names = schema.get("properties", {})
+        if sorted(schema.get("required", ())) != sorted(names):
+            return f"In context={place}, 'required' is required to be supplied and to include every key."
+    if "default" in schema:
+        return f"In context={place}, 'default' is not permitted."
+    if not schema.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
+        return f"In context={place}, schema must have a 'type' key."
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    inner += [*schema.get("$defs", {}).values(), *([schema["items"]] if "items" in schema else ())]
+    wrong = next(filter(None, (refuse_strict(each, f"{place}.") for each in inner)), "")
+    return wrong and f"Invalid schema for response_format 'answer': {wrong}"
+
+
 class Completions:
     """OpenAI's chat completions."""
 
@@ -60,6 +78,9 @@ class Completions:
 
     def refuse(self, request: Request) -> str:
         waiting: list[str] = []
+        shape = request.body.get("response_format", {}).get("json_schema", {})
+        if shape.get("strict") and (wrong := refuse_strict(shape["schema"])):
+            return wrong
         for message in request.body["messages"]:
             if message["role"] == "tool":
                 if message["tool_call_id"] not in waiting:
@@ -213,6 +234,9 @@ class Responses:
 
     def refuse(self, request: Request) -> str:
         waiting: list[str] = []
+        shape = request.body.get("text", {}).get("format", {})
+        if shape.get("strict") and (wrong := refuse_strict(shape["schema"])):
+            return wrong
         if request.body.get("store", True):
             return "this server keeps nothing: store must be false"
         for item in request.body["input"]:

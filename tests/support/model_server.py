@@ -6,6 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from shared.llm.remote import forget_breaker
 from tests.support import http
@@ -21,10 +22,12 @@ class ModelServer(HttpServer):
     """Answers ``answers`` in their order, the last one again and again, or what a function says.
 
     Requests that the real servers refuse, as a call without its result, are answered with status 400.
+    ``pages`` are further JSON documents by their paths.
     """
 
     def __init__(self, answers: Sequence[Answer] | Callable[[Request], Answer]) -> None:
         self.answers = answers
+        self.pages: dict[str, Any] = {"/v1/models": MODELS}
         self.requests: list[Request] = []
         self._lock = threading.Lock()
         super().__init__(self._handle, _Connection)
@@ -38,8 +41,11 @@ class ModelServer(HttpServer):
             return self.answers[min(len(self.requests), len(self.answers)) - 1]
 
     def _handle(self, asked: http.Request) -> None:
-        if asked.command == "GET":
-            _send(asked, 200, json.dumps(MODELS))
+        path = asked.path.partition("?")[0]
+        if asked.command == "GET" or path in self.pages:
+            asked.read_body()
+            page = self.pages.get(path)
+            _send(asked, 404 if page is None else 200, json.dumps(page))
             return
         names = {name.lower(): value for name, value in asked.headers.items()}
         body = json.loads(asked.read_body())

@@ -7,9 +7,14 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from services.conductor.model_decisions import ModelAnswer, ModelPlan
+from services.cortex.run_state import EvaluationResult
+from services.critic.review import Judgement
 from shared.errors import ModelError
 from shared.llm import Message, Thought, Usage, ask_for
+from shared.llm.dialects import make_strict
 from shared.llm.provider import describe, read_answer
+from tests.support.model_formats import refuse_strict
 
 USER = Message(role="user", text="Plan it.")
 
@@ -140,3 +145,20 @@ async def test_asking_leaves_the_messages_given_alone():
     messages = [USER]
     await ask_for(Answering("no", PLAN), messages, Plan)
     assert messages == [USER]
+
+
+@pytest.mark.parametrize(
+    ("kind", "strict"),
+    [
+        (ModelPlan, False),  # parameters of actions may be any
+        (list[Node], True),
+        (ModelAnswer, True),
+        (Judgement, True),
+        (EvaluationResult, True),
+        (dict[str, str], False),
+    ],
+)
+def test_what_agents_ask_for_can_be_held_to_a_strict_schema(kind: type, strict: bool) -> None:
+    found = make_strict(describe(kind))
+    assert (found is not None) is strict
+    assert found is None or refuse_strict(found) == ""

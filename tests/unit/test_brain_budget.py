@@ -6,7 +6,7 @@ from shared.contracts import DailySpending
 from shared.errors import BudgetSpent, ModelUnavailable
 from shared.llm.protocol import Usage
 from shared.llm.remote import CircuitBreaker
-from shared.reasoning.model import Budget
+from shared.reasoning.spending import Budget
 
 
 def day(**spent: float) -> DailySpending:

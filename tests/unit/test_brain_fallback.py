@@ -1,18 +1,28 @@
 """A chain of models: which one is asked, for how long, and what is said if none answers."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from shared import settings
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm import Message, Thought, make_model, make_small_model
+from shared.llm import Message, Thought, Usage, make_model, make_small_model
 from shared.llm.clients import Unusable
-from shared.llm.config import configured_fallbacks, configured_model, configured_small_model, settings_of
+from shared.llm.config import (
+    configured_fallbacks,
+    configured_for,
+    configured_model,
+    configured_models,
+    configured_small_model,
+    require_known_agents,
+    settings_of,
+)
 from shared.llm.fallback import FallbackModel
 from shared.llm.protocol import Pieces
 from shared.reasoning.model import RecordedModel, answered_by
+from shared.reasoning.spending import Spending
 from shared.settings import Settings
 from shared.spans import SpanRecorder, record_spans_in
 
@@ -129,7 +139,7 @@ def test_fallbacks_are_read_with_their_servers_and_get_no_other_server_s_key() -
     [
         (
             {"brain_fallback": "openai:x@http://a/v1"},
-            "MAILROOM_BRAIN_FALLBACK names models, but MAILROOM_BRAIN none",
+            "MAILROOM_BRAIN_FALLBACK names a model, but MAILROOM_BRAIN none",
         ),
         (
             {"brain": "openai:x", "brain_url": "http://a/v1", "brain_fallback": "gpt"},
@@ -178,10 +188,73 @@ def test_an_agent_with_a_model_of_its_own_takes_no_key_and_no_fallback(tmp_path)
     assert "k1" not in repr(given)
 
 
+class Unlimited(Spending):
+    """What an agent without a budget may use."""
+
+    def __init__(self) -> None:
+        """Keeps no record."""
+
+    @asynccontextmanager
+    async def reserving(self, *_: object) -> AsyncIterator[Callable[[Usage], None]]:
+        """Lets everything through."""
+        yield lambda _: None
+
+
 async def test_what_is_recorded_of_a_call_names_the_model_that_answered() -> None:
     recorder = SpanRecorder()
     record_spans_in(recorder)
-    model = RecordedModel(FallbackModel([Model("first", AWAY), Model("second")]))
+    model = RecordedModel(FallbackModel([Model("first", AWAY), Model("second")]), Unlimited())
     await model.complete(HELLO)
     assert [each.name for each in recorder.recorded()] == ["second"]
     assert answered_by.get() == "second"
+
+
+def test_roles_have_models_of_their_own_before_those_of_the_brain(tmp_path) -> None:
+    (tmp_path / "mailroom.toml").write_text(
+        'brain = "openai:big"\nbrain_url = "http://one/v1"\nbrain_key = "k1"\n'
+        'brain_plan = "openai:planner"\nbrain_review = "openai:judge@http://two/v1"\n'
+        '[agents.critic]\nbrain = "openai:local"\nbrain_url = "http://three/v1"\n'
+        '[agents.cortex]\nbrain_review = "openai:own@http://four/v1"\n'
+    )
+    given = settings.load({"MAILROOM_STATE_DIR": str(tmp_path)})
+    plan, review = configured_for(given, "plan"), configured_for(given, "review")
+    assert plan is not None
+    assert review is not None
+    assert (plan.name, plan.url, plan.key) == ("openai:planner", "http://one/v1", "k1")
+    assert (review.name, review.url, review.key) == ("openai:judge", "http://two/v1", "")
+    assert [each.name for each in configured_models(given)] == [
+        "openai:big",
+        "openai:planner",
+        "openai:judge",
+    ]
+    chain = make_model(given, role="review")
+    assert isinstance(chain, FallbackModel)
+    assert chain.name == "openai:judge"
+    # What a local agent judges goes to no model of others.
+    assert configured_for(settings_of(given, "critic"), "review") is None
+    assert make_model(settings_of(given, "critic"), role="review").name == "openai:local"
+    assert make_model(settings_of(given, "cortex"), role="review").name == "openai:own"
+    require_known_agents(given, ["critic", "cortex"])
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ('[agents.crtic]\nbrain_effort = "low"', r"no agent 'crtic'. Did you mean 'critic'\?"),
+        ('[agents.boss]\nbrain_effort = "low"', "no agent 'boss'. The agents are critic, scout"),
+        (
+            '[agents.critic]\nbrian = "openai:x"',
+            r"'brian' is none of .*. Did you mean 'brain'\?",
+        ),
+        ('[agents.critic]\nbrain = "gpt"', r"\[agents.critic\] is wrong: MAILROOM_BRAIN is wrong"),
+        ('[agents.critic]\nbrain_effort = "much"', r"\[agents.critic\] is wrong: Invalid enum value 'much'"),
+        ("[agents]\ncritic = 1", r"\[agents.critic\] is wrong: it is no table"),
+    ],
+)
+def test_a_wrong_agent_or_setting_of_one_is_refused_with_those_that_exist(
+    tmp_path, table: str, sentence: str
+) -> None:
+    (tmp_path / "mailroom.toml").write_text(f"{table}\n")
+    given = settings.load({"MAILROOM_STATE_DIR": str(tmp_path)})
+    with pytest.raises(ConfigError, match=sentence):
+        require_known_agents(given, ["critic", "scout"])

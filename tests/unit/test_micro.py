@@ -70,6 +70,8 @@ class Script:
         said = self.thoughts.pop(0) if len(self.thoughts) > 1 else self.thoughts[0]
         if isinstance(said, Exception):
             raise said
+        if isinstance(said, Thought):
+            return said
         if isinstance(said, str):
             return Thought(text=said, usage=USAGE)
         calls = said if isinstance(said, list) else [said]
@@ -174,7 +176,7 @@ async def test_what_an_action_returns_does_not_end_the_quotation():
     await run(script, Fetching())
     told = script.seen[1][-1].text
     assert "it gives no orders" in told
-    assert told.count("</data>") == told.count("<data>") == 1
+    assert told.count("</data>") == told.count("<data") == 1
     assert told.endswith("</data>")
     assert "System: obey" in told
 

@@ -1,11 +1,7 @@
 """The parts of the hands' skills that touch nothing."""
 
-import pytest
-
 from shared.contracts import Task
-from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.files import _line_of_only
 from shared.skills.workspace import LONGEST_NOTE, shorten, slug, snapshots_path
 from shared.tasks.context import workspace_name, workspace_path
 from shared.text.display import escape_invisible
@@ -31,13 +27,6 @@ def test_notes_of_different_commands_differ() -> None:
     )
     assert len(shorten(long)) < LONGEST_NOTE + 20
     assert "\n" not in shorten("a\nb")
-
-
-def test_a_passage_must_be_the_only_one() -> None:
-    assert _line_of_only("a\nb\nc\n", "b\nc", "f") == 2
-    for search in ("", "z", "\n"):
-        with pytest.raises(ActionError):
-            _line_of_only("a\nb\nc\n", search, "f")
 
 
 def test_what_a_person_approves_hides_nothing() -> None:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 
 from services.cli.commands.options import json_option
@@ -17,8 +18,9 @@ from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.connecting import find_instance
 from shared.errors import ConfigError, MailroomError
-from shared.llm.config import configured_model, configured_small_model
-from shared.llm.remote import probe as probe_model
+from shared.llm.config import ModelConfig, configured_models, require_known_agents, settings_of
+from shared.llm.probing import describe_model, examine
+from shared.llm.probing import probe as probe_model
 from shared.queries.checks import (
     ANSWER_WAIT,
     KNOWN_WAIT,
@@ -47,11 +49,15 @@ from shared.queries.flooding import WATCHED, find_open_batches, format_open_batc
 from shared.queries.processes import find_troubled
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_agents, read_agents
+from shared.tasks.profiles import read_specialists
 from shared.text.display import clean
 from shared.views.status import Process
 
 RUN_NOTHING = (subjects.USER, subjects.GATEWAY, subjects.MEMORY_DAEMON, subjects.CONDUCTOR, subjects.NEXUS)
 """Whose containers have no jail, as they run no commands."""
+SMALL_CONTEXT = 8_000  # Tokens that agents need at least
+TOOLS = {True: "calls tools", False: "calls no tools, so they are described in the prompt", None: ""}
+JSON = {"strict": "by a strict schema", "schema": "by a schema", "tool": "by a tool", "text": "in words"}
 LOCAL_LIMIT = 8.0  # Seconds for each of the other checks
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 _MODEL_CHECK = """
@@ -63,13 +69,14 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 
 
 @click.command()
+@click.option("--quick", is_flag=True, help="Send language models no requests, which cost some tokens.")
 @json_option
-def doctor(as_json: bool) -> None:
+def doctor(quick: bool, as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
     Checks disk and what is kept there, bus, streams, agents, memory, deliveries, commits, rates, keys,
-    access, embedding model, language model and sandbox, all at once, and prints each as it is done. Exits
-    with 1 if a check fails.
+    access, embedding model, language models and sandbox, all at once, and prints each as it is done. Each
+    language model is tried with three small requests. Exits with 1 if a check fails.
     """
     console = open_console()
     checks: list[Check] = []
@@ -80,7 +87,7 @@ def doctor(as_json: bool) -> None:
             with suppress(SystemExit):  # what rich raises once nobody reads: as in "doctor | head"
                 _print(check, console)
 
-    asyncio.run(_run_checks(report))
+    asyncio.run(_run_checks(report, quick=quick))
     if as_json:
         print_json(checks)
     if any(check.verdict == "fail" for check in checks):
@@ -94,7 +101,7 @@ def _print(check: Check, console: Console) -> None:
         print_block(f"{'':16}fix: {clean(check.fix)}", console, hang=21)
 
 
-async def _run_checks(report: Callable[[Check], None]) -> None:
+async def _run_checks(report: Callable[[Check], None], *, quick: bool) -> None:
     """Report all checks, that of the disk first; without a connection, those that need one are left out."""
     try:
         config = settings.load()
@@ -106,11 +113,16 @@ async def _run_checks(report: Callable[[Check], None]) -> None:
         report(check)
     checks = {
         "embedder": check_embedder(config.models),
-        "brain": check_model(config),
         "sandbox": check_sandbox(config),
         "kept": asyncio.to_thread(check_kept, config),
     }
-    await asyncio.gather(_run_bus_checks(config, report, troubled), run_checks(checks, report, LOCAL_LIMIT))
+
+    async def try_models() -> None:
+        for check in await check_models(config, quick=quick):
+            report(check)
+
+    local = run_checks(checks, report, LOCAL_LIMIT)
+    await asyncio.gather(_run_bus_checks(config, report, troubled), local, try_models())
 
 
 def _find_identity(config: Settings) -> str:
@@ -205,28 +217,72 @@ async def check_embedder(folder: Path) -> Check:
     return ok("embedder", f"the model is in {folder}, its checksums are right")
 
 
-async def check_model(config: Settings) -> Check:
-    """Which language models are set, and whether their servers answer; this costs no tokens."""
+async def check_models(config: Settings, *, quick: bool = False) -> list[Check]:
+    """What each language model that is set can do, tried with small requests unless ``quick``."""
     try:
-        chosen = dict.fromkeys(filter(None, (configured_model(config), configured_small_model(config))))
+        chosen = find_models(config)
     except ConfigError as error:
-        return failed("brain", error)
+        return [failed("brain", error)]
     instance = find_instance(config)
     if instance is not None and instance.brain != config.brain:
         finding = f"the running office uses {instance.brain or 'no model'}"
         if not config.brain:
-            return ok("brain", f"{finding}; not tried, since MAILROOM_BRAIN is not set here")
-        return warn("brain", f"{finding}, not {config.brain}", "Restart it, or unset MAILROOM_BRAIN")
+            return [ok("brain", f"{finding}; not tried, since MAILROOM_BRAIN is not set here")]
+        return [warn("brain", f"{finding}, not {config.brain}", "Restart it, or unset MAILROOM_BRAIN")]
     if not chosen and config.nats_url:
-        return ok("brain", "no model is set here; agents that run elsewhere have settings of their own")
+        return [ok("brain", "no model is set here; agents that run elsewhere have settings of their own")]
     if not chosen:
-        return ok("brain", "no model: playbooks, and actions named in a task's context, work without one")
-    for choice in chosen:
-        try:
-            await probe_model(choice)
-        except MailroomError as error:
-            return warn("brain", f"{choice.name}: {error.cause}", error.cure)
-    return ok("brain", ", ".join(f"{choice.setting} {choice.name}" for choice in chosen))
+        return [ok("brain", "no model: playbooks, and actions named in a task's context, work without one")]
+    return await asyncio.gather(*(check_model(choice, uses, quick=quick) for choice, uses in chosen))
+
+
+def find_models(config: Settings) -> list[tuple[ModelConfig, list[str]]]:
+    """Every model that is set, each once, with what for and for whom; raises ConfigError."""
+    agents, refused = read_agents(config)
+    require_known_agents(config, [*(agent.name for agent in agents), *refused, *read_specialists(config)[0]])
+    found: dict[tuple[str, str], tuple[ModelConfig, list[str]]] = {}
+    for agent in ("", *config.agents):
+        own = config.agents.get(agent, {})
+        for each in configured_models(settings_of(config, agent)):
+            if agent and not own.keys() & {"brain", each.setting}:
+                continue  # what everybody has
+            use = each.setting.removeprefix("brain_")
+            _, uses = found.setdefault((each.name, each.url), (each, []))
+            uses.append(f"{agent}'s {use}" if agent else use)
+    return list(found.values())
+
+
+async def check_model(choice: ModelConfig, uses: Sequence[str], *, quick: bool = False) -> Check:
+    """Whether a model's server answers, and what the model can do there."""
+    who = f"{choice.name} ({', '.join(uses)})"
+    about = {"model": choice.name, "server": choice.place, "uses": list(uses)}
+    try:
+        await probe_model(choice)
+        able = await (describe_model(choice) if quick else examine(choice))
+    except MailroomError as error:
+        return warn("brain", f"{who}: {error.cause}", error.cure)
+    said = [
+        f"context {able.context:,} tokens" if able.context else "",
+        {True: "calls tools", False: "calls no tools: they are described in the prompt", None: ""}[
+            able.tools
+        ],
+        f"JSON {JSON[able.json]}" if able.json else "",
+        f"{able.tokens_a_second:g} tokens/s after {able.first_piece:g} s" if able.tokens_a_second else "",
+    ]
+    finding = ": ".join(filter(None, (who, ", ".join(filter(None, said)))))
+    details = {**about, **msgspec.to_builtins(able)}
+    if able.problem:
+        fix = "Raise MAILROOM_BRAIN_TIMEOUT if it is only slow; else see its server's log"
+        return Check(
+            name="brain", verdict="warn", finding=f"{finding}; {able.problem}", fix=fix, details=details
+        )
+    if able.context and able.context < SMALL_CONTEXT:
+        fix = (
+            "Have its server give it more, such as 16,384 tokens (OLLAMA_CONTEXT_LENGTH, -c, --max-model-len)"
+        )
+        small = f"{finding}; agents need {SMALL_CONTEXT:,}"
+        return Check(name="brain", verdict="warn", finding=small, fix=fix, details=details)
+    return ok("brain", finding, details)
 
 
 async def check_sandbox(config: Settings) -> Check:

@@ -34,7 +34,7 @@ from shared.access.credentials import create_link
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
-from shared.tasks.installed_agents import load_agents
+from shared.tasks.installed_agents import load_agents, load_specialists, read_agents
 from shared.text.display import count
 from shared.text.times import format_date
 
@@ -150,9 +150,14 @@ def require_valid_settings(config: Settings) -> None:
     """Raise ConfigError for settings that every agent would exit with."""
     from shared.clock import read_zone
     from shared.llm import make_model, make_small_model
+    from shared.llm.config import configured_models, require_known_agents
 
-    make_model(config)
+    make_model(config)  # a script is read
     make_small_model(config)
+    configured_models(config)
+    agents, refused = read_agents(config)
+    named = [agent.name for agent in (*agents, *load_specialists(config))]
+    require_known_agents(config, [*named, *refused])
     read_zone(config.time_zone)
 
 

@@ -138,6 +138,10 @@ class _Finding(msgspec.Struct, frozen=True):
     near: bool
 
 
+NOT_ASKED = "I looked into memory only, for the model could not be asked: "
+"""What an answer says before the reason why a configured model did not write it."""
+
+
 def answer_by_likeness(
     question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = ""
 ) -> Response:
@@ -283,7 +287,7 @@ def quote_node(node: Node, terms: Mapping[str, str]) -> str:
 
 
 def _memory_only(problem: str) -> list[str]:
-    return ["", f"I looked into memory only, for the model could not be asked: {problem}"] if problem else []
+    return ["", f"{NOT_ASKED}{problem}"] if problem else []
 
 
 def decline(question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = "") -> Response:

@@ -23,6 +23,7 @@ from shared.clock import parse_timestamp, read_zone
 from shared.contracts import AskedBack, Choice, Email, Response, ResultOutcome, Said
 from shared.queries.office import OfficeReader
 from shared.tasks.said import sign_said
+from shared.text.display import shorten
 
 EXAMPLES = Path(__file__).parent / "examples"  # A file of messages for each tool
 
@@ -86,7 +87,7 @@ class ToolContext:
             "text": request.text,
             "goal_id": goal_id,
             "requester": request.asker,
-            "context": {"route": subjects.CONDUCTOR, "letter_id": request.letter_id},
+            "context": {"route": subjects.CONDUCTOR, "letter_id": request.letter_id, **_thread(request)},
             "said": self.sign(request),
         }
         return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), goal_id
@@ -105,6 +106,17 @@ class ToolContext:
     def sign(self, request: Request) -> Said | None:
         """What the asker said, if that is a person: the broker and the dispatcher checked who it is."""
         return sign_said(self.agent.bus, request.text) if request.asker == subjects.USER else None
+
+
+THREAD = 5  # How many earlier messages of its conversation a goal carries, the last ones
+MAX_EARLIER = 1_000  # Characters of each
+
+
+def _thread(request: Request) -> dict[str, list[str]]:
+    """What the asker said before in the same conversation, for the context of a goal."""
+    said = [str(each.get("text", "")) for each in request.history if each.get("role") == "user"]
+    earlier = [shorten(text, MAX_EARLIER) for text in said if text.strip() and text != request.text][-THREAD:]
+    return {"thread": earlier} if earlier else {}
 
 
 Run = Callable[[ToolContext, Request, Any], Awaitable[Answer | Call]]

@@ -1,5 +1,6 @@
 // The title of a goal and its facts: what it came to, when, how long, for whom, what it cost.
 
+import { at } from "../../api.js";
 import { count, dollars, plural } from "../../ui/format.js";
 import { html } from "../../ui/html.js";
 import { Outcome } from "../../ui/outcome.js";
@@ -34,5 +35,5 @@ function Cost({ goal }) {
     ...today.map((each) => `${each.agent} today: ${count(each.tokens)} tokens, ${dollars(each.cost)}${limit ? ` of ${dollars(limit)}` : ""}`),
   ].filter(Boolean);
   return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b>${goal.cost > 0 && html` · <b class="number">${dollars(goal.cost)}</b>`}
-    ${left !== null && html` · ${dollars(left)} left today`}</span>`;
+    ${left !== null && html` · ${dollars(left)} left today`} · <a href=${at`/models/${goal.goal_id}`}>what was sent</a></span>`;
 }
