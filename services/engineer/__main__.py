@@ -128,7 +128,7 @@ class Engineer(Agent):
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
         source = await require_source(self.context, repo)
         outcome = await self._try(source, f"{patch}\n".encode("utf-8", "replace"))
-        if self.context.task.requester not in (subjects.CONDUCTOR, subjects.USER):
+        if self.context.task.requester not in (subjects.CONDUCTOR, subjects.USER) or not outcome.output_paths:
             return outcome
         path = outcome.output_paths[-1]
         delivered = {"patches": [path], "patch_targets": [{"path": path, "folder": str(source)}]}
@@ -213,10 +213,12 @@ class Engineer(Agent):
         known = self._before if self._before[:2] == (task_id, folder) else None
         before = known[2] if known else (await self._test(folder))[0]
         tests, skipped = await self._test(folder, patch)
-        path = self._changes() / "tried.patch"
-        await asyncio.to_thread(write_atomically, path, patch)
         facts["tests_before"] = before.to_dict()
         outcome = report.report_tests(tests, skipped, before)
+        if not self.context.task.context.get("action"):  # a loop goes on to change what it tried
+            return outcome
+        path = self._changes() / "tried.patch"
+        await asyncio.to_thread(write_atomically, path, patch)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
