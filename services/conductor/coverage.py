@@ -11,6 +11,7 @@ from shared.text.prose import EMPTY_WORDS, STOP_WORDS, stem_term
 WAYS = read_sayings(__file__, "requests")
 TAKEN = "\0"  # What stands in a request for each character that a parameter took
 MAX_READ = 8_000  # Characters of a request that are read: what is longer is a text to work on, and a model's
+FORGIVEN = 1_000  # The longest request in which misspelt words are looked for, in characters
 MAX_PARTS = 20  # Parts of a request that are followed up
 LEAST = 1 / 3
 """The least share of a part's words that a plan must have: plans say things in words of their own."""
@@ -80,7 +81,11 @@ def find_left_over(
     phrases, limits = [], False
     for clause in clauses:
         words = list(clause.words)
-        unknown = [at for at, (_, _, word) in enumerate(words) if not _is_known(word, vocabulary)]
+        unknown = [
+            at
+            for at, (_, _, word) in enumerate(words)
+            if not _is_known(word, vocabulary, forgiving=len(text) <= FORGIVEN)
+        ]
         if not unknown or _forbids(words, changes):
             continue
         phrases.append(_phrase(text, clause, words, unknown) if clause in main else _bare(clause.text))
@@ -111,10 +116,12 @@ def _forbids(words: Sequence[Word], changes: Collection[str]) -> bool:
     return said[0] in WAYS.words("forbidding") and not set(said[1:4]).isdisjoint(changes)
 
 
-def _is_known(word: str, vocabulary: Collection[str]) -> bool:
+def _is_known(word: str, vocabulary: Collection[str], *, forgiving: bool) -> bool:
     lower = word.lower()
     known = lower in STOP_WORDS - ASKING or _stem(word) in vocabulary
-    return known or (len(word) > 2 and lower == word and lower.isalpha() and _is_misspelt(lower, vocabulary))
+    return known or (
+        forgiving and len(word) > 2 and lower == word and lower.isalpha() and _is_misspelt(lower, vocabulary)
+    )
 
 
 def _stem(word: str) -> str:
