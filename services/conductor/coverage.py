@@ -60,9 +60,10 @@ def split_clauses(text: str) -> list[Clause]:
 
 @functools.lru_cache(64)
 def read_vocabulary(texts: tuple[str, ...]) -> frozenset[str]:
-    """The stems of the words of ``texts`` and of those that every request may have."""
-    said = (found[0].translate(_BARE) for text in texts for found in _WORD.finditer(text))
-    return frozenset(map(_stem, (*said, *WAYS.words("filler"))))
+    """The words of ``texts`` and those that every request may have, and the stems of them."""
+    said = tuple(found[0].translate(_BARE) for text in texts for found in _WORD.finditer(text))
+    words = (*said, *WAYS.words("filler"))
+    return frozenset((*map(_stem, words), *map(str.lower, words)))
 
 
 def find_left_over(
@@ -74,6 +75,8 @@ def find_left_over(
     That something is not to be done that no playbook does, as one of ``changes``, leaves nothing over.
     """
     masked = list(text[:MAX_READ])
+    for found in WAYS["around"].finditer(text[:MAX_READ]):
+        masked[found.start() : found.end()] = " " * len(found[0])
     for start, end in taken:
         masked[start:end] = TAKEN * len(masked[start:end])
     clauses = split_clauses("".join(masked))

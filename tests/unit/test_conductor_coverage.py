@@ -30,6 +30,9 @@ def left(text: str) -> tuple[tuple[str, ...], bool]:
         "run teh tets of /a",
         "Run the tests of /a, but don't fix anything",
         "Which tests fail in /a?",
+        "My boss wants to know if the tests of /a fail. Could you see if they do?",
+        "Hey team, would you mind running the tests for /a? Cheers, Bob",
+        "do /a's tests still fail",
     ],
 )
 def test_a_request_that_says_no_more_leaves_nothing_over(text: str) -> None:
