@@ -121,6 +121,8 @@ def _forbids(words: Sequence[Word], changes: Collection[str]) -> bool:
 
 def _is_known(word: str, vocabulary: Collection[str], *, forgiving: bool) -> bool:
     lower = word.lower()
+    if lower in WAYS.words("limiting"):
+        return False
     known = lower in STOP_WORDS - ASKING or _stem(word) in vocabulary
     return known or (
         forgiving and len(word) > 2 and lower == word and lower.isalpha() and _is_misspelt(lower, vocabulary)
