@@ -124,6 +124,7 @@ class Conductor(Agent):
             text=goal.text,
             said=goal.said,
             context={"params": {name: value for name, value in goal.context.items() if name != QUOTED}},
+            starts_from=tuple(task.workspace or task.task_id for task in goal.tasks),
         )
         return await open_mentions(goal.text, asked, self.context.settings, self.context.memory)
 
