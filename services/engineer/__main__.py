@@ -91,6 +91,7 @@ class Engineer(Agent):
             delivery = await self._deliver(self._changes())
             commands, origin = commands_of(self.context), partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
+            self.context.current_task.add_changes(outcome.data["patch_targets"])
         outcome = report.judge_words(outcome, self.context.current_task.facts)
         return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
 
