@@ -149,7 +149,10 @@ class Engineer(Agent):
         workspace, task = await open_workspace(self.context), self.context.task
         known = read_origins(self.context.settings, task).folders
         for name, origin in known.items():
-            if origin.source == str(source) and origin.by != task.task_id and (workspace / name).is_dir():
+            # Another task made it, or an earlier attempt that was killed afterwards
+            is_given = origin.by != task.task_id or self.context.current_task.attempt > 1
+            is_whole = not origin.unfinished and (workspace / name).is_dir()
+            if origin.source == str(source) and is_given and is_whole:
                 output = f"{name} in the workspace is a copy of {source} already, with what was done to it"
                 return Outcome(output=output, data={"folder": name, "not_copied": []})
         name = folder or slug(source.name)
