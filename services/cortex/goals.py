@@ -15,6 +15,7 @@ from shared.contracts.base import amended
 from shared.errors import ActionError
 from shared.messaging.correspondence import PendingReplies
 from shared.plans import StepOutput, step_name
+from shared.tasks.context import workspace_name
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
 
@@ -71,9 +72,15 @@ class GoalClient:
         task = current.task
         # Without what an envelope has: another attempt has to submit the very same.
         plan = {"steps": [msgspec.to_builtins(step) for step in steps]}
-        part = {"part_of": task.goal_id or task.task_id, "depth": current.hops + 1}
+        part = {
+            "part_of": task.goal_id or task.task_id,
+            "starts_from": [*task.starts_from, workspace_name(task)],
+            "depth": current.hops + 1,
+        }
         goal_id = f"goal_{self._bus.derive_id('plan', task.id, current.own_key(key))}"
         end = await self._run(goal_id, text, {"plan": plan}, part)
+        for result in end.steps:
+            current.add_changes(result.data.get("patch_targets"))
         results = {result.name: result for result in end.steps}
         if not results:
             raise ActionError(end.report.summary)

@@ -91,6 +91,7 @@ class Engineer(Agent):
             delivery = await self._deliver(self._changes())
             commands, origin = commands_of(self.context), partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
+            self.context.current_task.add_changes(outcome.data["patch_targets"])
         outcome = report.judge_words(outcome, self.context.current_task.facts)
         return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
 
@@ -148,7 +149,10 @@ class Engineer(Agent):
         workspace, task = await open_workspace(self.context), self.context.task
         known = read_origins(self.context.settings, task).folders
         for name, origin in known.items():
-            if origin.source == str(source) and origin.by != task.task_id and (workspace / name).is_dir():
+            # Another task made it, or an earlier attempt that was killed afterwards
+            is_given = origin.by != task.task_id or self.context.current_task.attempt > 1
+            is_whole = not origin.unfinished and (workspace / name).is_dir()
+            if origin.source == str(source) and is_given and is_whole:
                 output = f"{name} in the workspace is a copy of {source} already, with what was done to it"
                 return Outcome(output=output, data={"folder": name, "not_copied": []})
         name = folder or slug(source.name)

@@ -146,7 +146,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
     A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
     task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
-    is whom the requester wants it for, if not for itself.
+    is whom the requester wants it for, if not for itself. Workspaces of its tasks begin with what those hold
+    that it ``starts_from``, as those of the task whose part it is.
     """
 
     goal_id: Token
@@ -183,6 +184,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     question: str = ""
     part_of: OptionalToken = ""
+    starts_from: tuple[Token, ...] = ()
     depth: Count = 0
     asker: OptionalName = ""
 

@@ -27,7 +27,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     to ``resume`` with ``text`` (``request_id`` then tells repetitions apart), or an agent to ``control``.
     ``context_refs`` and ``evidence_refs`` name what the goal's tasks are shown, as those of a Task.
     ``person`` is who of the people submits it; it does not count in what agents submit. ``part_of``,
-    ``depth`` and ``asker`` are those of a Goal, for agents that submit one for a task of theirs.
+    ``starts_from``, ``depth`` and ``asker`` are those of a Goal, for agents that submit one for a task of
+    theirs.
     """
 
     text: str = ""
@@ -45,6 +46,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     person: str = ""
     control: Control | None = None
     part_of: str = ""
+    starts_from: tuple[str, ...] = ()
     depth: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     asker: str = ""
 
@@ -60,6 +62,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("retry", "resume", "request_id", "part_of"):
             if (value := getattr(self, field)) and not TOKEN.fullmatch(value):
                 raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-'")
+        if not all(map(TOKEN.fullmatch, self.starts_from)):
+            raise ValueError("starts_from must name workspaces")
         require_name("requester", self.requester)
         if self.asker:
             require_name("asker", self.asker)

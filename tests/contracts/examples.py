@@ -229,6 +229,7 @@ GOAL = c.Goal(
     left_out=("and tell Ana",),
     question="Which folder?",
     part_of="goal_20260102_140000_000000_1",
+    starts_from=("task-0",),
     depth=1,
     asker="user",
 )
