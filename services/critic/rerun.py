@@ -81,7 +81,7 @@ class Rerunner:
         self.trees |= {claim.task: repo for claim in claims} if repo is not None else {}
         for claim in claims:
             if claim.made or claim.patches:
-                self._read_changes(claim, results[claim.task])
+                await asyncio.to_thread(self._read_changes, claim, results[claim.task])
             self.record.count(Checked(files=claim.there))
             for path in claim.missing:
                 self.record.refute(claim.task, f"it names a file that is not there: {path}")
@@ -199,7 +199,8 @@ class Rerunner:
             elif problem is not None:
                 applied = [patch] if copy == fresh else [*applied, patch]
                 self.record.confirm(task, "its patch applies", Checked(patches=1))
-                left = [change.path for change in parse_patch(patch) if not change.deleted][:200]
+                changes = await asyncio.to_thread(parse_patch, patch)
+                left = [change.path for change in changes if not change.deleted][:200]
                 inside = [name for name in left if not name.startswith("/") and ".." not in Path(name).parts]
                 names = [name for name in inside if (copy / name).is_file()]
                 await check_code(self.record, task, copy, names)
