@@ -164,7 +164,8 @@ class GoalStore:
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""
         change = amended(state_change(goal, stored.goal if stored.seq else None), spans=recorded_spans())
-        self.board.update(goal.goal_id, change.state)
+        if not goal.part_of:  # the board is for people, and the task that it is a part of is on it
+            self.board.update(goal.goal_id, change.state)
         return seal(subjects.goal(goal.goal_id), change, expect=stored.seq)
 
     async def results(self, goal: Goal) -> dict[str, Any]:

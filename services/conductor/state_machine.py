@@ -356,7 +356,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["hops"] = goal.depth
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
-    if not task.action and goal.requester in subjects.PEOPLE:
+    if not task.action and (goal.part_of or goal.requester in subjects.PEOPLE):
         words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
         context |= {key: said for key, said in words.items() if said}
     if objections := goal.verdict.get("objections") or goal.verdict.get("reasons"):

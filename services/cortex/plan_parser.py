@@ -3,13 +3,14 @@
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import msgspec
 
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_task_id
 from shared.errors import ActionError
+from shared.language.sayings import read_sayings
 from shared.plans import AgentPage, Call, StepOutput, fill_references, sort_steps
 from shared.text.display import format_list
 
@@ -18,12 +19,12 @@ MAX_STEPS = 200  # Steps of a plan that is written out; more are a mistake
 CALL = re.compile(r"(?:(?P<assignee>[a-z0-9][a-z0-9_-]*)\.)?(?P<action>[a-z]\w*)(?P<params>\s.*)?", re.DOTALL)
 NUMBERED = re.compile(r"\s{0,3}(?:step\s+)?(\d{1,4})\s*[.):]\s+(.*)", re.IGNORECASE)
 BULLET = re.compile(r"\s{0,3}[-*•+]\s+(?:\[[ xX]\]\s+)?(.*)")
-AFTER = re.compile(
-    r"\s*\((?:after|needs|depends\s+on)\s+(?:steps?\s+)?(?P<a>\d+(?:\s*(?:,|and|&)+\s*\d+)*)\)"
-    r"|[,\s]*\b(?:after|needs|depends\s+on)\s+steps?\s+(?P<b>\d+(?:\s*(?:,|and|&)+\s*\d+)*)",
-    re.IGNORECASE,
+INLINE = re.compile(
+    r"(?:^|(?<=[\s,;.:]))(?:and\s+|then\s+)*(?:step\s+)?\(?(\d{1,3})\s*[.):]\)?\s+(?=\S)", re.IGNORECASE
 )
-FREE = re.compile(r"\s*\((?:in\s+parallel|parallel|any\s+time|no\s+dependencies)\)", re.IGNORECASE)
+"""The number of a step in a list that is written in one line."""
+WAYS = read_sayings(__file__, "steps")
+RANGE = re.compile(r"(\d+)\s*(?:-|–|to|through)\s*(?:steps?\s+)?#?(\d+)")
 QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
 SEPARATOR = re.compile(
     r"\s*;\s*(?:and\s+)?(?:then\s+)?"
@@ -88,9 +89,9 @@ def _parse_steps(items: Sequence[_Item], agent: str, own_actions: Collection[str
 def _parse_step(
     place: int, item: _Item, places: dict[int, int], agent: str, own_actions: Collection[str]
 ) -> TaskStep:
-    after = [int(number) for found in AFTER.finditer(item.text) for number in re.findall(r"\d+", found[0])]
-    free = FREE.search(item.text)
-    text = FREE.sub("", AFTER.sub("", item.text)).strip() or item.text
+    text, after = _cut_waits(item.text, earlier={number for number, at in places.items() if at < place})
+    free = WAYS["free"].search(text)
+    text = WAYS["free"].sub("", text).strip(" ,;:–—") or item.text
     for number in after:
         if places.get(number, place) == place:
             raise ActionError(
@@ -108,17 +109,63 @@ def _parse_step(
     )
 
 
+def _cut_waits(text: str, earlier: Set[int]) -> tuple[str, list[int]]:
+    """``text`` without what says which steps it waits for, and their numbers; nothing in quotes says so.
+
+    A bare "after 2" at the end counts for an ``earlier`` step alone: it may as well be a time.
+    """
+    masked = QUOTED.sub(lambda found: "_" * len(found[0]), text)
+    spans = [found.span() for found in WAYS["after"].finditer(masked)]
+    if not spans and (found := WAYS["after_at_end"].search(masked)) and _numbers_in(found[0]) <= earlier:
+        spans = [found.span()]
+    numbers = sorted(_numbers_in(" ".join(masked[start:end] for start, end in spans)))
+    for start, end in reversed(spans):
+        text = f"{text[:start]} {text[end:]}"
+    return " ".join(text.split()) if spans else text, numbers
+
+
+def _numbers_in(text: str) -> set[int]:
+    """The numbers of the steps that ``text`` names: "1, 3 and 5-7"."""
+    named = {int(number) for number in re.findall(r"\d+", text)}
+    for first, last in RANGE.findall(text):
+        named |= set(range(int(first), min(int(last), int(first) + MAX_STEPS) + 1))
+    return named
+
+
 def _tool(context: dict[str, Any]) -> str:
     return f"{context.get('assignee', '')}.{context['action']}".lstrip(".") if context.get("action") else ""
 
 
 def _split(text: str) -> list[_Item]:
     lines = text.splitlines()
+    if sum(bool(NUMBERED.fullmatch(line)) for line in lines) == 1 and (inline := _split_inline(text)):
+        return inline
     if any(NUMBERED.fullmatch(line) for line in lines):
         return _parse_list(lines, NUMBERED, waits=True)
     if sum(bool(BULLET.fullmatch(line)) for line in lines) > 1:
         return _parse_list(lines, BULLET, waits=False)
+    if inline := _split_inline(" ".join(text.split())):
+        return inline
     return [_Item(0, part, True) for part in _split_sentence(text)]
+
+
+def _split_inline(text: str) -> list[_Item]:
+    """The items of a list that is written in one line, as "1. do this 2. do that"; none if it is no list.
+
+    Its numbers are 1, 2, 3 ...; others, as of versions and times, belong to the text. Before the first is
+    nothing, or an introduction that ends like one.
+    """
+    flat = " ".join(text.split())
+    masked = QUOTED.sub(lambda found: "_" * len(found[0]), flat)
+    marks: list[re.Match[str]] = []
+    for found in INLINE.finditer(masked):
+        if int(found[1]) == len(marks) + 1:
+            marks.append(found)
+    if len(marks) < 2 or not re.search(r"(^|[:.!?;,–-])$", flat[: marks[0].start()].strip()):
+        return []
+    ends = [*(mark.start() for mark in marks[1:]), len(flat)]
+    texts = [flat[mark.end() : end].strip(" ,;") for mark, end in zip(marks, ends, strict=True)]
+    return [_Item(number, text, True) for number, text in enumerate(texts, start=1)] if all(texts) else []
 
 
 def _parse_list(lines: Sequence[str], mark: re.Pattern[str], *, waits: bool) -> list[_Item]:

@@ -152,7 +152,7 @@ async def conclude(
             if answering and not given.answer.strip()
             else find_unjudged(given, len(criteria))
         ),
-        role="review",
+        role=None if answering else "review",
     )
     return correct_by_facts(add_unmet(judged, criteria), findings)
 

@@ -16,6 +16,7 @@ from services.engineer.testing import Limits, Site, discover, prepare_tests, run
 from services.engineer.working_copy import (
     COPIES,
     WorkingCopy,
+    list_tree,
     remove_without_end,
     require_folder,
     working_copy,
@@ -47,6 +48,8 @@ from shared.skills.workspace import (
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import telling, workspace_path
 from shared.tasks.profiles import Profile
+from shared.text.display import quote
+from shared.text.prose import PATH_IN_TEXT
 
 REPO = {"repo": "Absolute path of the repository"}
 PERIOD_LIMIT = 50  # The most commits of a period that are listed
@@ -90,6 +93,22 @@ class Engineer(Agent):
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
         outcome = report.judge_words(outcome, self.context.current_task.facts)
         return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
+
+    async def prepare(self, task: Task) -> str:
+        """Copy the project that the task names into the workspace, if it names one that may be read."""
+        found = PATH_IN_TEXT.finditer(task.text)
+        named = {Path(each["quoted"] or each["bare"].rstrip(".,;:!?)")).expanduser() for each in found}
+        folders = [path for path in named if await asyncio.to_thread(path.is_dir)]
+        if len(folders) != 1:
+            return ""
+        try:
+            copied = await self.copy_project(str(folders[0]))
+        except ActionError as error:  # the model is told when it tries
+            self.context.log.info("not_copied", folder=str(folders[0]), reason=str(error))
+            return ""
+        name = str(copied.data["folder"])
+        listed = await asyncio.to_thread(list_tree, workspace_path(self.context.settings, task) / name)
+        return f"{copied.output}. Paths in it begin with {name}/.\n{quote('Its files', listed, 'repository')}"
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:

@@ -71,10 +71,11 @@ class Agent:
             history = [message_of(entry) for entry in history_of(task.context)]
             if words_of(task) != task.text:  # of a thread between agents it is not known what it tells
                 history = [msgspec.structs.replace(message, kinds=(UNKNOWN,)) for message in history]
+            framed = frame_task(
+                task, memories, context.models.context_characters // 3, context.current_task.references
+            )
             conclusion = await context.run_loop(
-                frame_task(
-                    task, memories, context.models.context_characters // 3, context.current_task.references
-                ),
+                "\n\n".join(filter(None, (framed, await self.prepare(task)))),
                 history=history,
                 may_rest=is_email_task(task),
             )
@@ -95,6 +96,10 @@ class Agent:
             facts = context.current_task.facts
             facts["kinds"] = sorted({*facts.get("kinds", ()), *kinds})
         return outcome
+
+    async def prepare(self, task: Task) -> str:
+        """Do what a task given as text needs in any case; what was done, for the model that works on it."""
+        return ""
 
     async def on_email(self, email: Email) -> Outbox:
         """Answer an email in its thread, by an agent loop; without a model the answer explains what works.

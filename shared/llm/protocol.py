@@ -91,8 +91,8 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     which case the last of its calls may be cut off.
 
     ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``),
-    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message. ``shown`` are the kinds of
-    text that the model was sent.
+    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message. ``shown`` are the kinds
+    of text that the model was sent.
     """
 
     text: str

@@ -59,9 +59,8 @@ REQUIRED = {
 """What a field of this name holds, wherever it is."""
 
 OPTIONAL = {
-    **dict.fromkeys(
-        ("cause", "goal_id", "parent_goal_id", "part_of", "in_reply_to", "retry_of", "request_id"), tokens
-    ),
+    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "part_of"), tokens),
+    **dict.fromkeys(("in_reply_to", "retry_of", "request_id"), tokens),
     "last": tokens,
     **dict.fromkeys(("sender", "recipient"), names),
     **dict.fromkeys(("person", "asked_by", "owner"), people),

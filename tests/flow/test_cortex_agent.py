@@ -19,9 +19,19 @@ from services.cortex.job_worker import JobWorker
 from services.cortex.scripts import find_script, make_command
 from shared import subjects
 from shared.agent.base import Agent
-from shared.contracts import DueKind, DueStatus, Goal, Said, Task, TaskPlan, TaskResult, TaskStatus
+from shared.contracts import (
+    DueKind,
+    DueStatus,
+    Goal,
+    Said,
+    StateChanged,
+    Task,
+    TaskPlan,
+    TaskResult,
+    TaskStatus,
+)
 from shared.errors import ActionError
-from shared.queries.records import read_goals
+from shared.queries.records import count_subjects, read_last
 from shared.settings import Settings
 from shared.skills.workspace import snapshots_of
 from shared.tasks.actions import Outcome, register_action
@@ -100,7 +110,10 @@ async def ended(team: Team) -> None:
 
 async def goals(team: Team) -> list[Goal]:
     """The goals that there are, each as it is now."""
-    return await read_goals(team.user)
+    names = await count_subjects(team.user, subjects.OFFICE, subjects.goal("*"))
+    stored = await read_last(team.user, subjects.OFFICE, names)
+    found = [StateChanged.from_json(each.data).goal for each in stored.values()]
+    return [goal for goal in found if goal]
 
 
 async def only_goal(team: Team) -> Goal:

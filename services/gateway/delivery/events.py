@@ -69,7 +69,7 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
         return None
     address = public_address(gateway.settings, gateway.url)
     match envelope:
-        case StateChanged(goal=Goal() as goal) if goal.status.final and goal.ended_at:
+        case StateChanged(goal=Goal(part_of="") as goal) if goal.status.final and goal.ended_at:
             return _goal_event(goal, long_goal, address)
         case ApprovalRequest():
             return _approval_event(envelope, address)
