@@ -162,7 +162,7 @@ class FilesSkill(Skill):
         note = f"\n[{more:,}{' or' * result.truncated} more {unit}: narrow the search]" if more else ""
         prefix = "" if root == await open_workspace(self.context) else f"{root}/"
         return Outcome(
-            output="\n".join(shown) + note if shown else f"Nothing matches {pattern!r}",
+            output="\n".join(shown) + note if shown else f"Nothing matches {pattern}",
             data={"matches": matches, "total": total, "cut": bool(more)},
             evidence_refs=tuple(f"{prefix}{each}" for each in listed[:50]),
         )
@@ -307,9 +307,11 @@ def _parse_found(output: str, glob: str, *, files_only: bool) -> list[_Found]:
             file = found.setdefault(name, _Found(name, []))
             if part:
                 file.lines.append((int(part[1]), part[2] == ":", part[3]))
-    # A folder's mark may stand for none, and fnmatch's star for several.
+    # A folder's mark may stand for none, and fnmatch's star for several; it may begin at any folder.
     wanted = glob.replace("**/", "*").removeprefix("./")
-    kept = [each for each in found.values() if not wanted or fnmatch.fnmatchcase(each.path, wanted)]
+    kept = [
+        each for each in found.values() if not wanted or fnmatch.fnmatchcase(f"/{each.path}", f"*/{wanted}")
+    ]
     return sorted(kept, key=lambda each: each.path)
 
 

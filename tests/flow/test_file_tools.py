@@ -212,6 +212,20 @@ async def test_five_thousand_files_are_searched_within_a_second(hand: Hand) -> N
     assert named.output.splitlines() == [f"package0{n}/src/m7.py" for n in range(10)]
 
 
+async def test_a_pattern_of_paths_begins_at_any_folder(hand: Hand) -> None:
+    for path in ("shop/src/a.py", "shop/src/deep/b.py", "shop/tests/a.py"):
+        await hand.call("write_file", path=path, content="needle\n")
+    for glob, path, names in (
+        ("src/*.py", "shop", ["shop/src/a.py", "shop/src/deep/b.py"]),
+        ("shop/src/**/*.py", ".", ["shop/src/a.py", "shop/src/deep/b.py"]),
+        ("tests/a.py", "shop", ["shop/tests/a.py"]),
+        ("rc/*.py", ".", ["Nothing matches needle"]),
+        ("b.*", ".", ["shop/src/deep/b.py"]),
+    ):
+        found = await hand.call("search_files", pattern="needle", path=path, glob=glob, files_only=True)
+        assert found.output.splitlines() == names
+
+
 async def test_matches_are_shown_with_the_lines_around_them(hand: Hand) -> None:
     await hand.call("write_file", path="b/a.py", content="one\ntwo\nthree\nfour\nfive\nsix\nseven\n")
     found = await hand.call("search_files", pattern="t[wo]{2}|s.x", context=1)

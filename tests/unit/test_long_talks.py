@@ -99,6 +99,20 @@ async def test_the_end_beside_what_went_well_ends_it_and_all_calls_are_made():
     assert desk.done == [("test", True)]
 
 
+async def test_a_model_is_not_told_again_what_it_wrote_or_reads():
+    class Citing(Desk):
+        @register_action("Read", {"path": "Which"})
+        async def read(self, path: str) -> Outcome:
+            """Cites what it was asked for, what it shows, and more."""
+            refs = (f"{path}:3", "b.py:7", "https://example.org/a")
+            return Outcome(output="b.py\n7:x", evidence_refs=refs, output_paths=("/out/a.log",))
+
+    script = Script(call("read", path="a.py"), finish())
+    assert (await run(script, Citing())).evidence_refs == ("a.py:3", "b.py:7", "https://example.org/a")
+    told = script.seen[1][-1].text
+    assert told.endswith("</data>\nSources: https://example.org/a\nFiles: /out/a.log")
+
+
 # --- too long ------------------------------------------------------------------------------------
 
 
