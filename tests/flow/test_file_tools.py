@@ -42,7 +42,9 @@ def test_what_stands_there_twice_or_says_nothing_is_refused():
     assert "2 times, in the lines 1 and 3" in refused("x\ny\nx\n", ("x", "z"))
     assert "same" in refused("x\n", ("x", "x"))
     assert "not empty" in refused("x\n", ("", "y"))
-    assert "Edit 2 of 2: old does not stand in a.py" in refused("x\n", ("x", "y"), ("x", "z"))
+    assert "Edit 2 of 2, made after those before it: old does not stand in a.py" in refused(
+        "x\n", ("x", "y"), ("x", "z")
+    )
 
 
 def test_what_differs_in_white_space_is_shown_with_it():
@@ -231,6 +233,11 @@ async def test_matches_are_shown_with_the_lines_around_them(hand: Hand) -> None:
     found = await hand.call("search_files", pattern="t[wo]{2}|s.x", context=1)
     assert found.output == "b/a.py\n1-one\n2:two\n3-three\n--\n5-five\n6:six\n7-seven"
     assert found.evidence_refs == ("b/a.py:2", "b/a.py:6")
+    await hand.call("write_file", path="c.py", content="-- \ntwo\n")
+    bare = await hand.call("search_files", pattern="t[wo]{2}|s.x|--")
+    assert bare.output == "b/a.py\n2:two\n6:six\nc.py\n1:-- \n2:two"
+    both = await hand.call("search_files", pattern="six|two", glob="*.py", context=1)
+    assert both.output.endswith("7-seven\nc.py\n1--- \n2:two")
 
 
 async def test_what_is_long_or_binary_or_costly_does_no_harm(hand: Hand) -> None:
