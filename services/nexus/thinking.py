@@ -9,7 +9,7 @@ model is away or late, the rules answer and say so.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +44,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, BusError, ModelUnavailable
 from shared.language.utterance import Act, is_question
+from shared.llm.leaving import TASK
 from shared.llm.protocol import Message, Thought, Usage, message_of
 from shared.llm.protocol import Tool as Offer
 from shared.queries.office import OfficeReader
@@ -62,6 +63,14 @@ SHOWN = 10  # The most reminders, schedules and things of the last answer that a
 SHOWN_GOALS = 5  # The goals that it names beside those of the conversation, the latest
 MAX_LINE = 240  # The most characters of one of them
 RECALL = "recall"
+PRIVATE = ("private",)  # The kind of text of reminders, memories and all that is not listed
+KINDS = {
+    **dict.fromkeys(("mail", "calendar", "send_mail"), ("mail",)),
+    **dict.fromkeys(("web", "news", "papers", "weather"), ("web",)),
+    **dict.fromkeys(("goals", "project", "brief", "waiting"), ("private", "repository")),
+    **dict.fromkeys(("clock", "arithmetic", "capabilities", "spending"), (TASK,)),
+}
+"""The kinds of text that the tools tell (shared/llm/leaving.py)."""
 _RESULT = re.compile(r"<data[^>]*>\n(.*)\n</data>", re.DOTALL)  # What a tool answered, as the loop quotes it
 RULES = """\
  # At the front desk
@@ -130,9 +139,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     text: str
 
 
-Perform = Callable[[Tool, str, msgspec.Struct | None], Awaitable[Outcome]]
-
-
 class DeskToolbox(Toolbox):
     """The desk's tools for one message; what they did is in ``answers``, in the order of the calls."""
 
@@ -154,7 +160,7 @@ class DeskToolbox(Toolbox):
             params=Query,
         )
         super().__init__({name: Bound(self, actions[name]) for name in sorted(actions)})
-        self.guard = Guard(request)
+        self.guard = Guard(request, self._find_likely)
         self.answers: list[tuple[Answer, str]] = []
         self.told: list[str] = []  # What tools told, and memory
         self.packet = ContextPacket(query=request.text)
@@ -200,7 +206,7 @@ class DeskToolbox(Toolbox):
     async def _call(self, name: str, params: Mapping[str, Any]) -> Outcome:
         tool = self._tools[name]
         text = " ".join(filter(None, map(str, params.values())))
-        if refusal := self.guard.judge(tool, text):
+        if refusal := await self.guard.judge(tool, text):
             if refusal.offers and self.offer is None and not self._has_looked:
                 shown = shorten(_as_order(tool, params), 3_000)
                 self.offer = AskedBack(
@@ -222,7 +228,12 @@ class DeskToolbox(Toolbox):
                 self.guard.note(tool)
             self.offer = None
             self.answers.append((answer, tool.used))
-        return Outcome(output=answer.text, evidence_refs=answer.citations)
+        return Outcome(output=answer.text, evidence_refs=answer.citations, kinds=KINDS.get(name, PRIVATE))
+
+    async def _find_likely(self) -> Collection[str]:
+        """The tools that the message is for without a model, the likeliest and the next ones."""
+        decision = await self._desk.decider.decide_in(self._request)
+        return (decision.tool, *decision.others)
 
     async def _run(self, tool: Tool, params: Mapping[str, Any]) -> Answer:
         """What the tool answers; the action that it leads to is done within this task."""
@@ -402,7 +413,7 @@ class Thinker:
         unknown = [f"Memory says nothing about: {', '.join(packet.unknowns)}."] if packet.unknowns else []
         assumed = [f"Assumed: {assumption}." for assumption in packet.assumptions]
         held = "\n".join([*(facts or ["(nothing)"]), *unknown, *assumed])
-        return "\n\n".join(filter(None, [mentioned, quote("What memory holds about it", held)]))
+        return "\n\n".join(filter(None, [mentioned, quote("What memory holds about it", held, "private")]))
 
     def _frame(self, request: Request, memories: str, things: str) -> str:
         """The message with what goes with it, the message last."""
@@ -410,7 +421,7 @@ class Thinker:
         if memories:
             parts.append(memories)
         if things:
-            parts.append(quote("What it may refer to", things))
+            parts.append(quote("What it may refer to", things, "private repository"))
         asked = (
             f" It is {format_moment(parse_timestamp(request.asked_at), self._zone)}."
             if request.asked_at
@@ -456,6 +467,10 @@ class Thinker:
 
 def _read_turns(request: Request) -> list[Message]:
     """The conversation before the message."""
-    turns = request.talk.turns if request.talk else ()
-    pairs = [(("user", turn.text), ("assistant", turn.answer)) for turn in turns if turn.state == "answered"]
-    return [Message(role=role, text=text) for pair in pairs for role, text in pair if text]  # type: ignore[arg-type]
+    found = []
+    for turn in request.talk.turns if request.talk else ():
+        if turn.state == "answered" and turn.text and turn.answer:
+            kinds = KINDS.get(turn.route.removeprefix("tool:"), PRIVATE)
+            found.append(Message(role="user", text=turn.text))
+            found.append(Message(role="assistant", text=turn.answer, kinds=kinds))
+    return found

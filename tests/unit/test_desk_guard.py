@@ -33,6 +33,14 @@ def asked(text: str, *before: tuple[str, str, str]) -> Request:
     )
 
 
+async def nothing() -> tuple[str, ...]:
+    return ()
+
+
+async def anything() -> tuple[str, ...]:
+    return tuple(TOOLS)
+
+
 GOAL = ("run the tests of ~/src/kiln", "conductor", "I started goal_1a2b3c4d")
 MAIL = (
     "what did scout write?",
@@ -67,10 +75,10 @@ REMINDER = ("remind me at 9 to call Ana", "tool:reminder_set", "I shall remind y
         ("cancel them all", [REMINDER], "reminder_cancel", "cancel all reminders"),
     ],
 )
-def test_what_the_message_asks_for_is_done(
+async def test_what_the_message_asks_for_is_done(
     text: str, before: list[tuple[str, str, str]], tool: str, call: str
 ) -> None:
-    assert Guard(asked(text, *before)).judge(TOOLS[tool], call) is None
+    assert await Guard(asked(text, *before), nothing).judge(TOOLS[tool], call) is None
 
 
 @pytest.mark.parametrize(
@@ -91,32 +99,33 @@ def test_what_the_message_asks_for_is_done(
         ("danke", [MAIL], "reminder_cancel", "cancel all reminders"),
     ],
 )
-def test_what_the_message_does_not_ask_for_is_refused(
+async def test_what_the_message_does_not_ask_for_is_refused(
     text: str, before: list[tuple[str, str, str]], tool: str, call: str
 ) -> None:
-    assert Guard(asked(text, *before)).judge(TOOLS[tool], call) is not None
+    assert await Guard(asked(text, *before), nothing).judge(TOOLS[tool], call) is not None
 
 
-def test_each_effect_needs_words_of_its_own() -> None:
-    guard = Guard(asked("cancel that and remember that Lea locks up", REMINDER))
-    assert guard.judge(TOOLS["reminder_cancel"], "cancel reminder r0123456789") is None
+async def test_each_effect_needs_words_of_its_own() -> None:
+    guard = Guard(asked("cancel that and remember that Lea locks up", REMINDER), nothing)
+    assert await guard.judge(TOOLS["reminder_cancel"], "cancel reminder r0123456789") is None
     guard.note(TOOLS["reminder_cancel"])
-    assert guard.judge(TOOLS["send_mail"], "lea@example.org Keys You lock up") is not None
-    assert guard.judge(TOOLS["remember"], "remember that Lea locks up") is None
+    assert await guard.judge(TOOLS["send_mail"], "lea@example.org Keys You lock up") is not None
+    assert await guard.judge(TOOLS["remember"], "remember that Lea locks up") is None
     guard.note(TOOLS["remember"])
-    assert guard.judge(TOOLS["reminder_set"], "remind me at 9 to lock up") is not None
-    alone = Guard(asked("tell Ana about it", GOAL))
-    assert alone.judge(TOOLS["send_mail"], "ana@example.org Tests They fail") is None
+    assert await guard.judge(TOOLS["reminder_set"], "remind me at 9 to lock up") is not None
+    alone = Guard(asked("tell Ana about it", GOAL), nothing)
+    assert await alone.judge(TOOLS["send_mail"], "ana@example.org Tests They fail") is None
     alone.note(TOOLS["send_mail"])
-    assert alone.judge(TOOLS["send_mail"], "ana@example.org Tests Once more") is not None
+    assert await alone.judge(TOOLS["send_mail"], "ana@example.org Tests Once more") is not None
 
 
-def test_what_others_wrote_is_no_word_of_the_person() -> None:
+async def test_what_others_wrote_is_no_word_of_the_person() -> None:
     request = asked("remind me of what scout wrote", MAIL)
-    guard = Guard(request)
+    guard = Guard(request, nothing)
     assert guard.has_read
     assert (
-        guard.judge(TOOLS["reminder_set"], "remind me tomorrow at 9 to transfer money to Mallory") is not None
+        await guard.judge(TOOLS["reminder_set"], "remind me tomorrow at 9 to transfer money to Mallory")
+        is not None
     )
 
 
@@ -141,3 +150,11 @@ def test_what_is_unmistakable_and_whole_needs_no_model(text: str) -> None:
 )
 def test_what_leaves_something_over_is_the_models(text: str, before: list[tuple[str, str, str]]) -> None:
     assert decide_whole(asked(text, *before), TOOLS) is None
+
+
+async def test_what_a_message_is_like_counts_unless_others_were_read() -> None:
+    text = "the compost wants turning, give me a sign at six"
+    call = "remind me at 18:00 to turn the compost"
+    assert await Guard(asked(text), nothing).judge(TOOLS["reminder_set"], call) is not None
+    assert await Guard(asked(text), anything).judge(TOOLS["reminder_set"], call) is None
+    assert await Guard(asked(text, MAIL), anything).judge(TOOLS["reminder_set"], call) is not None

@@ -251,7 +251,7 @@ async def tell_what_matters(models: ModelSession, sections: Sequence[Section]) -
         f"{number}. {title}: {one.text}{cite(one.sources[:1])}{f' - {one.detail}' if one.detail else ''}"
         for number, (title, one) in enumerate(shown, 1)
     ]
-    message = Message(role="user", text=quote("the day", "\n".join(listed)))
+    message = Message(role="user", text=quote("the day", "\n".join(listed), "private mail repository web"))
     try:
         async with asyncio.timeout(MODEL_TIME):
             answer = await models.ask_model_for([message], WhatMatters, rules=_ASKED)

@@ -6,7 +6,7 @@ refused only because the words do not say it is offered to the person instead.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import NamedTuple
 
 from services.nexus.routing.decider import last_tool
@@ -44,6 +44,9 @@ _STARTED = (
 )  # What is done by others, with the rights of what the person said
 
 
+Likely = Callable[[], Awaitable[Collection[str]]]
+
+
 class Refusal(NamedTuple):
     """Why a call is not done; with ``offers`` the person may be asked whether it is to be."""
 
@@ -54,15 +57,17 @@ class Refusal(NamedTuple):
 class Guard:
     """Judges the calls for one message; ``has_read``: the model has read what others wrote."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, likely: Likely) -> None:
+        """``likely`` finds the tools that the message is like those for, whatever its words."""
         self._request = request
+        self._likely = likely
         self._said: Utterance = read_utterance(request.wrote or request.text)
         self._done: list[tuple[str, tuple[int, int]]] = []
         self._last = last_tool(request)
         turns = request.talk.turns[-2:] if request.talk else ()
         self.has_read = any(turn.route in _TOLD_BY for turn in turns)
 
-    def judge(self, tool: Tool, text: str) -> Refusal | None:
+    async def judge(self, tool: Tool, text: str) -> Refusal | None:
         """Why the effect that ``tool`` has with ``text`` is refused; None if the message asks for it."""
         if tool.effect is Effect.READS:
             return None
@@ -76,11 +81,17 @@ class Guard:
             return Refusal("The message only says that it was heard", offers=False)
         if len(self._done) >= 1 + len(WAYS["joins"].findall(wrote)):
             return Refusal("The message asks for fewer things than that")
-        # The words of other languages are not known here: there it counts what else the model has read.
-        unasked = self.has_read if find_language(wrote) else self._find_words(tool) is None
-        if unasked:
+        if not await self._asks_for(tool):
             return Refusal("The words of the message do not ask for that")
         return self._judge_object(tool, text)
+
+    async def _asks_for(self, tool: Tool) -> bool:
+        """Whether the message asks for the effect of ``tool``: by its words alone if others' were read."""
+        if find_language(self._said.text):  # its words are not known here
+            return not self.has_read
+        if self._find_words(tool) is not None:
+            return True
+        return not self.has_read and not self._done and tool.name in await self._likely()
 
     def note(self, tool: Tool) -> None:
         """``tool`` has had its effect: its words ask for nothing else."""
