@@ -131,11 +131,13 @@ class Reader(Script):
         super().__init__()
         self.pages, self.fails = pages, fails
         self.summaries = 0
+        self.personas: set[str] = set()
 
     async def ask_model(
         self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str = ""
     ) -> Thought:
         self.seen.append(list(messages))
+        self.personas.add(persona)
         if messages[-1].text == SUMMARY:
             self.summaries += 1
             if self.fails:
@@ -230,6 +232,7 @@ async def test_another_attempt_asks_in_the_words_of_the_first():
     loop = AgentLoop(script, Toolbox(bound(Reading())), Caps(), Notebook(notebook.pages), "You are new.")
     await loop.run("Read it all, and what memory holds by now")
     assert script.seen[0][0].text == "Read it all"
+    assert script.personas == {"You read."}
 
 
 async def test_arguments_go_back_as_the_model_wrote_them_also_after_a_kill():
