@@ -20,7 +20,7 @@ from shared.contracts import (
 from shared.errors import ActionError, Reject
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
-from shared.reasoning.prompts import conclude, decline, frame_task
+from shared.reasoning.prompts import conclude, decline, frame_task, show_references
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.profiles import Profile
@@ -61,7 +61,10 @@ class Agent:
                 frame_task(
                     task, memories, context.models.context_characters // 3, context.current_task.references
                 ),
-                history=[message_of(entry) for entry in history_of(task.context)],
+                history=[
+                    *(message_of(entry) for entry in history_of(task.context)),
+                    *show_references(context.current_task.references),
+                ],
                 may_rest=is_email_task(task),
             )
             return conclude(conclusion)
