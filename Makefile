@@ -28,7 +28,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-notes bench-locomo bench-repositories weights prices smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-model bench-notes bench-locomo bench-requests bench-repositories weights prices smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -76,6 +76,9 @@ bench-answers: setup ## Whether memory tells what holds now, on a made-up team's
 bench-desk: setup ## How many everyday messages the desk understands, and how many have a wrong effect (ARGS="--misses")
 	@$(BIN)/python -m tests.bench.desk $(ARGS)
 
+bench-model: setup ## Twelve goals with a model that answers by rules: right, calls, tokens (ARGS="fix --keep FOLDER")
+	@$(BIN)/python -m tests.bench.model $(ARGS)
+
 bench-claims: setup ## How well the linker tells what replaces what, on pairs of notes
 	@$(BIN)/python -m tests.bench.claims $(ARGS)
 
@@ -84,6 +87,9 @@ weights: setup $(STAMPS)/bench ## Fit memory's classifiers anew, and say how the
 
 bench-notes: setup ## How well notes of others are taken apart: pieces, kinds, days (ARGS="--misses" lists the wrong ones)
 	@$(BIN)/python -m tests.bench.notes $(ARGS)
+
+bench-requests: setup ## Where sixty requests go with a model and without, and whether a part gets lost (ARGS="--misses")
+	@$(BIN)/python -m tests.bench.requests $(ARGS)
 
 bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in LoCoMo's form (ARGS="--json FILE")
 	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)

@@ -3,14 +3,14 @@
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
 import msgspec
 
 from shared import subjects
-from shared.contracts import Presence, TaskStep
+from shared.contracts import Presence, TaskPlan, TaskStep
 from shared.errors import ActionError
 
 K = TypeVar("K", int, str)
@@ -50,7 +50,40 @@ def group_steps(steps: Sequence[TaskStep]) -> tuple[tuple[int, ...], ...]:
     return tuple(groups)
 
 
+def plan_of(values: Any, task_id: str, agent: str) -> TaskPlan:
+    """The plan in ``values``, which may omit task_id and agent; raises ActionError for an invalid one."""
+    try:
+        whole = {"task_id": task_id, "agent": agent, **values}
+        # The contract reports a circle by numbers, this by the steps' texts.
+        sort_steps(msgspec.convert(whole.get("steps", ()), tuple[TaskStep, ...]))
+        return msgspec.convert(whole, TaskPlan)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise ActionError(
+            f"This is not a plan: {error}", "A plan has steps with a step_number and an action"
+        ) from None
+
+
+def step_name(number: int) -> str:
+    """The name of the task that a step of a plan becomes."""
+    return f"step-{number}"
+
+
+def number_of(name: str) -> int:
+    """The number of the step whose task is called ``name``; 0 for a task that is none."""
+    number = name.removeprefix("step-")
+    return int(number) if name.startswith("step-") and number.isdigit() else 0
+
+
 REFERENCE = re.compile(r"\$\{(\d+)(\.path)?\}")
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step executes: ``action`` of ``assignee`` with ``params``, or, without an action, ``text``."""
+
+    assignee: str
+    action: str = ""
+    params: dict[str, Any] = {}
+    text: str = ""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,17 +98,22 @@ def referenced_steps(value: Any) -> set[str]:
     return {found[1] for found in REFERENCE.finditer(msgspec.json.encode(value).decode())}
 
 
-def fill_references(value: Any, outputs: Mapping[int, StepOutput]) -> Any:
-    """``value`` with its references replaced; raises ActionError for one that ``outputs`` cannot fill."""
+def fill_references(value: Any, outputs: Mapping[int, StepOutput], *, partly: bool = False) -> Any:
+    """``value`` with its references replaced; raises ActionError for one that ``outputs`` cannot fill.
+
+    With ``partly``, references to other steps stay as they are.
+    """
     if isinstance(value, dict):
-        return {name: fill_references(entry, outputs) for name, entry in value.items()}
+        return {name: fill_references(entry, outputs, partly=partly) for name, entry in value.items()}
     if isinstance(value, list):
-        return [fill_references(entry, outputs) for entry in value]
+        return [fill_references(entry, outputs, partly=partly) for entry in value]
     if not isinstance(value, str):
         return value
 
     def resolve(found: re.Match[str]) -> str:
         step = outputs.get(int(found[1]))
+        if step is None and partly:
+            return found[0]
         if step is None:
             raise ActionError(f"{found[0]} refers to step {found[1]}, which this step does not depend on")
         if found[2] and not step.output_paths:
@@ -87,6 +125,8 @@ def fill_references(value: Any, outputs: Mapping[int, StepOutput]) -> Any:
 
 MAX_SHOWN = 12_000  # Characters of the agents in a prompt; of more, descriptions are left out first
 MAX_INTRODUCTION = 320  # Characters of an agent's own description in a prompt
+MAX_BRIEF = 200  # Characters of it in a plan's list
+MAX_LINE = 120  # Characters of it where no actions are listed
 
 
 class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,18 +170,48 @@ def pages_of(present: Mapping[str, Presence], known: Iterable[str] = ()) -> dict
     return dict(sorted((pages | {name: page_of(presence) for name, presence in present.items()}).items()))
 
 
-def format_agents(pages: Iterable[AgentPage], *, actions: bool = True, limit: int = MAX_SHOWN) -> str:
+def format_agents(
+    pages: Iterable[AgentPage], *, actions: bool = True, limit: int = MAX_SHOWN, brief: bool = False
+) -> str:
     """The agents for a prompt, in at most ``limit`` characters, and with ``actions`` what each can do.
+
+    In ``brief`` an agent has a line, with the actions that are its own and take plain values: those that
+    several have are tools of their loops, and what a program makes is no plan's to give.
 
     An action that several agents have is described once, at the end. Agents made for one field are last, and
     with too little room descriptions go before any name does.
     """
     pages = sorted(pages, key=lambda page: page.name.startswith("specialist-"))
+    if brief:
+        text = "\n".join(_format_briefly(pages))
+        return text if len(text) <= limit else "\n".join(_format_briefly(pages, parameters=False))[:limit]
     for introduction, described in ((MAX_INTRODUCTION, 120), (160, 60), (80, 0)):
-        text = _format_pages(pages, introduction, described) if actions else "\n".join(map(_introduce, pages))
+        if actions:
+            text = _format_pages(pages, introduction, described)
+        else:  # for a letter or a task to one of them a line each is enough, which every request pays for
+            named = (msgspec.structs.replace(page, instructions="") for page in pages)
+            text = "\n".join(_introduce(page, MAX_LINE) for page in named)
         if len(text) <= limit:
             return text
     return f"{text[:limit].rpartition(chr(10))[0]}\n(cut off here)"
+
+
+def _format_briefly(pages: Sequence[AgentPage], *, parameters: bool = True) -> Iterator[str]:
+    counts = Counter(name for page in pages for name in page.actions)
+    for page in pages:
+        own = [
+            _format_action(page, name, 0) if parameters else name
+            for name in sorted(page.actions)
+            if counts[name] == 1 and _is_plain(page.schemas.get(name, {}))
+        ]
+        does = f" Actions: {', '.join(own)}" if own and page.at_work else ""
+        yield f"{_introduce(msgspec.structs.replace(page, instructions=''), MAX_BRIEF)}{does}"
+
+
+def _is_plain(schema: Mapping[str, Any]) -> bool:
+    """Whether it requires no object, and nothing of any type."""
+    known = schema.get("properties", {})
+    return all(known.get(name, {}).get("type", "object") != "object" for name in schema.get("required", ()))
 
 
 def _format_pages(pages: Sequence[AgentPage], introduction: int, described: int) -> str:

@@ -36,3 +36,14 @@ Replicas = Annotated[
     dict[str, Annotated[int, Meta(ge=0, le=100)]],
     Meta(description="agents with numbers from 0 to 100, such as engineer=2,scout=1"),
 ]
+KINDS = ("private", "mail", "files", "repository", "memory", "web")
+"""The kinds of text that a prompt may hold beside the task itself, the strictest first: private notes, mail
+and calendar, files by name, whole repositories (listings, searches, output of commands), what agents found
+out, and what is public."""
+Leaves = Annotated[
+    dict[str, str | tuple[str, ...]],
+    Meta(
+        description="servers of models, or '*', with the kinds of text that may go there (all, none, or some "
+        f"of {', '.join(KINDS)}), such as *=web memory"
+    ),
+]

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from shared.errors import ConfigError
-from shared.setting_values import Context, Days, Name, Night, Port, Prices, Replicas, Seconds, Sync
+from shared.setting_values import Context, Days, Leaves, Name, Night, Port, Prices, Replicas, Seconds, Sync
 
 PREFIX = "MAILROOM_"
 NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE", "MAILROOM_TEST_EVENTS", "MAILROOM_TEST_SECONDS")
@@ -148,6 +148,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
+    brain_local: bool = False
+    """Whether only models in your own network may be asked: any other is refused at the start."""
+    leaves: Leaves = {}
+    """The kinds of text that may go to a model's server, by its host, ``*`` for all others: ``*=web memory``;
+    what is not named goes wherever a model is asked, and to models in one's own network in any case."""
     brain_effort: Literal["", "low", "medium", "high", "xhigh", "max"] = ""
     """How much a reasoning model thinks before it answers; empty: what its provider chooses."""
     brain_temperature: Annotated[float, Meta(ge=-1, le=2)] = -1
@@ -160,8 +165,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Context = 0
-    """The model's context in tokens; 0: what its server says, else 100,000. Of a longer conversation the
-    oldest messages are shortened."""
+    """The model's context in tokens; 0: what its server says, else 100,000. The model sums up more."""
+    answer_within: Seconds = 20.0
+    """Seconds after which a question is answered from memory alone if the model has not answered it yet."""
     cerebellum: str = ""
     """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
@@ -184,8 +190,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
-    learned_routing: bool = False
-    """Whether the conductor prefers the agents that did best at a kind of task before."""
     max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
@@ -318,6 +322,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def days_kept(self, kind: Literal["outputs", "workspaces"]) -> int:
         """After how many days without use a kind of file is removed; 0: never."""
         return {"outputs": 90, "workspaces": 7, **self.keep}[kind]
+
+    @property
+    def sent(self) -> Path:
+        """The folder of what was sent to models, one folder for each goal."""
+        return self.state_dir / "sent"
 
     @property
     def snapshots(self) -> Path:
@@ -458,7 +467,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "keep", "memory_keep", "prices"):
+    if name in ("replicas", "keep", "memory_keep", "prices", "leaves"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if get_origin(get_type_hints(Settings).get(name)) is tuple:

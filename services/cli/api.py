@@ -367,8 +367,10 @@ def find_login(config: Settings, wait: float = GATEWAY_WAIT) -> Login:
     """
     known = read_login(config)
     if not config.url:
-        token = read_command_token(config)
-        return known or Login(url=_wait_for_address(config, wait), token=token, is_here=True)
+        if known is not None:
+            return known
+        address = _wait_for_address(config, wait)  # First: an office that starts makes its token meanwhile
+        return Login(url=address, token=read_command_token(config), is_here=True)
     url = config.url.rstrip("/")
     if known is not None and known.url == url:
         return known

@@ -57,6 +57,7 @@ SECTIONS = {
         "web": ("web:web", "Print a link that opens the dashboard."),
         "tail": ("tail:tail", "Follow all messages as they are stored."),
         "agents": ("agents:agents", "Show the agents; pause, resume, restart one."),
+        "models": ("models:models", "Show which models the agents ask, and what leaves for them."),
         "kpi": ("kpi:kpi", "Show metrics with their targets: time, safety, learning."),
         "dead": ("dead:dead", "List dead letters, send them again, or drop them."),
         "audit": ("audit:audit", "Export the log, verify it, archive it, or prove a message."),

@@ -13,16 +13,25 @@ from services.conductor.goal_runner import THINKING, GoalRunner, GoalStore, Stat
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
-from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
-from services.conductor.playbook import load_playbooks
+from services.conductor.planner import (
+    NoPlaybook,
+    Planner,
+    Roster,
+    find_addressee,
+    give_whole,
+    request_of,
+)
+from services.conductor.playbook import MissingParameter, load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.state_machine import BY_MODEL, OVERDUE, PLAN, REPAIR, apply_plan, needs_plan
 from services.conductor.submission import (
+    MAX_DEPTH,
     Continued,
     answer_mail,
-    as_agents,
+    as_senders,
     continue_goal,
     deadline_of,
+    format_earlier,
     format_taken,
     instruction_of,
     is_same_goal,
@@ -56,6 +65,7 @@ from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import QUOTED, sign_said
 from shared.tasks.submission import Submission
+from shared.text.display import quote
 from shared.trace import join_trace
 
 
@@ -68,7 +78,7 @@ class Conductor(Agent):
         self.playbooks = load_playbooks()
         self._model = context.models.model
         self.planner = Planner(self.playbooks, context.memory, has_model=self._model.available)
-        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
+        self.learner = MetaLearner(context.bus)
         self._roster = Roster(context.directory, context.bus, context.settings)
         self._board = StatusBoard(context.bus)
         self._store = GoalStore(context.bus, self._board)
@@ -77,7 +87,13 @@ class Conductor(Agent):
         )
         self._patterns = PatternBook(context.memory, self.learner, context.bus.derive_id)
         decisions = ModelDecisions(
-            context.models, self._factory, self.learner, self._roster, self._patterns, self._open_mentioned
+            context.models,
+            self._factory,
+            self._roster,
+            self._patterns,
+            self._read_beside,
+            self.playbooks,
+            self._plan_alone,
         )
         self._runner = GoalRunner(
             context, self._store, self.playbooks, self._roster, self.learner, decisions, self._patterns
@@ -87,6 +103,16 @@ class Conductor(Agent):
         for goal_id in self._board.active:
             self._runner.begin(goal_id)
         context.spawn(self._board.post_changes())
+
+    async def _plan_alone(self, goal: Goal) -> Goal:
+        """``goal`` as it is planned while no model can be asked; raises ActionError."""
+        return await self.planner.plan(goal, alone=True)
+
+    async def _read_beside(self, goal: Goal) -> str:
+        """What goes with a goal: what came of the one that it repeats, and what it mentions."""
+        before = await self._store.find(goal.retry_of)
+        told = quote("What came of it before", format_earlier(before.goal)) if before else ""
+        return "\n\n".join(filter(None, [told, await self._open_mentioned(goal)]))
 
     async def _open_mentioned(self, goal: Goal) -> str:
         """What the text of a goal mentions as @file, @url or @memory."""
@@ -98,6 +124,7 @@ class Conductor(Agent):
             text=goal.text,
             said=goal.said,
             context={"params": {name: value for name, value in goal.context.items() if name != QUOTED}},
+            starts_from=tuple(task.workspace or task.task_id for task in goal.tasks),
         )
         return await open_mentions(goal.text, asked, self.context.settings, self.context.memory)
 
@@ -110,8 +137,7 @@ class Conductor(Agent):
         submission = read_submission(data)
         if priority:
             submission = msgspec.structs.replace(submission, priority=TaskPriority(priority))
-        if sender != subjects.USER:
-            submission = as_agents(submission)
+        submission = as_senders(submission, sender)
         if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:
             raise Reject("only people retry and resume goals, and control agents")
         if submission.control:
@@ -124,6 +150,8 @@ class Conductor(Agent):
             goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
         else:
             goal = open_goal(submission, seq, stored_at, timeout)
+            if goal.depth > MAX_DEPTH:
+                refused = f"It lies in {goal.depth} goals, and {MAX_DEPTH} are the most: do it without a plan"
         # What a person said is signed; what was said of a goal that is retried counts on.
         by_person = sender == subjects.USER and not goal.retry_of
         words = words_of(goal) if by_person else goal.said.text if goal.retry_of and goal.said else None
@@ -193,14 +221,16 @@ class Conductor(Agent):
         try:
             planned = await self.planner.plan(goal)
             await self._roster.require([task.assignee for task in planned.tasks])
-            if self.context.settings.learned_routing and planned.playbook != NAMED:
-                tasks = self.learner.route(planned.tasks, await self._roster.pages())
-                planned = msgspec.structs.replace(planned, tasks=tasks)
             planned = await self._patterns.apply(planned)
+        except MissingParameter as error:
+            return await self._runner.ask_back(StoredGoal(goal, stored.seq), str(error))
         except NoPlaybook as error:
-            if self._model.available:
+            if not self._model.available:
+                return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
+            if not (agent := find_addressee(request_of(goal), await self._roster.pages())):
                 return await self._runner.ask_model(PLAN, goal, stored)
-            return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
+            whole = msgspec.structs.replace(goal, playbook=BY_MODEL)
+            planned = apply_plan(whole, [give_whole(goal, agent)])
         except ActionError as error:
             return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
         return await self._runner.advance(planned, stored)
@@ -217,7 +247,7 @@ class Conductor(Agent):
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""
-        stored = await self._find(result.goal_id)
+        stored = await self._find(result.parent_goal_id or result.goal_id)
         if stored is None or stored.goal.status.final or stored.goal.thinking:
             return ()
         return await self._runner.apply_result(stored, result)

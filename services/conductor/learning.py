@@ -1,4 +1,4 @@
-"""What is learned from goals: statistics, used to choose between agents, and lessons that become patterns."""
+"""What is learned from goals: statistics, and lessons that become patterns."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.planner import NAMED, NO_TASKS
+from services.conductor.planner import NAMED
 from services.conductor.review import REPOSITORY
 from services.conductor.state_machine import BY_MODEL
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.clock import seconds_between
 from shared.contracts import (
     Experience,
     ExperienceIndex,
@@ -29,16 +28,15 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.cognition import kind_of, spending_of
-from shared.plans import AgentPage
-from shared.text.display import count, shorten
+from shared.text.display import shorten
 from shared.text.prose import PATH_IN_TEXT
+from shared.text.times import seconds_between
 
 RECORD = "learning"
 INDEX = "all"  # The record that lists the others: an agent cannot read what it does not know the name of
 MAX_RECORDS = 1_000
 """Pairs of an agent and a kind of task that are recorded: a model may name a new kind each time."""
 FIRST = 2  # The index is stored with a record up to this sample, in case the first commit was refused
-ENOUGH = 5  # Tasks an agent must have ended before its figures count: with fewer, luck outweighs skill
 
 
 class MetaLearner:
@@ -48,9 +46,8 @@ class MetaLearner:
     records what it saw itself; ``mailroom kpi --agents`` computes exact figures from the log.
     """
 
-    def __init__(self, bus: Bus, *, routing: bool) -> None:
+    def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._routing = routing
         self._records: dict[str, Experience] = {}
 
     async def restore(self) -> None:
@@ -72,9 +69,7 @@ class MetaLearner:
         if not task.action or goal.requester != subjects.USER or (known and task.task_id in known.counted):
             return failures, []
         if result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT):
-            failures = (*failures, failure_of(goal, task, result.error_message, project))[-KEPT:]
-            repeated = pattern_of_failures(goal, task, failures)
-            return failures, [repeated] if repeated else []
+            return (*failures, failure_of(goal, task, result.error_message, project))[-KEPT:], []
         if result.status is not TaskStatus.COMPLETED or not failures:
             return failures, []
         helped, params = find_help(task, failures)
@@ -131,46 +126,10 @@ class MetaLearner:
         """The statistics of an agent at a kind of task; None if there are none."""
         return self._records.get(record_name(agent, kind))
 
-    def route(self, tasks: Sequence[GoalTask], pages: Mapping[str, AgentPage]) -> tuple[GoalTask, ...]:
-        """``tasks``, each assigned to the agent that does it best; unchanged if learned routing is off.
-
-        Only a task with a named action that several agents at work offer, with these parameters, can move,
-        and only between agents with at least ENOUGH tasks of the kind; an agent with fewer keeps its task.
-        """
-        placed = []
-        for task in tasks:
-            able: dict[str, Experience] = {}
-            for name, page in pages.items() if self._routing and task.action else ():
-                offers = all(page.offers(task.action, parameter) for parameter in ("", *task.params))
-                seen = self.experience(name, task.action[:60])
-                if offers and name not in NO_TASKS and seen is not None and seen.samples >= ENOUGH:
-                    able[name] = seen
-            if task.assignee in able and len(able) > 1:
-                scores = score(able)
-                order = {name: (scores[name], name == task.assignee) for name in scores}
-                task = msgspec.structs.replace(task, assignee=max(order, key=order.__getitem__))
-            placed.append(task)
-        return tuple(placed)
-
 
 def _kind(goal: Goal, task: GoalTask) -> str:
     planned = "" if goal.playbook in ("", BY_MODEL, NAMED) else f"{goal.playbook}.{task.name}"
     return kind_of(task.text, task.action, planned)
-
-
-def score(able: Mapping[str, Experience]) -> dict[str, float]:
-    """A score of each agent at a kind of task, at most 1.
-
-    (completed + 1) / (tasks + 2), which discounts few samples; less 0.1 times the retries a task, at most
-    0.1; less up to 0.1 for being slower than the shortest median duration.
-    """
-    quickest = min(seen.duration for seen in able.values())
-    return {
-        name: (seen.completed + 1) / (seen.samples + 2)
-        - 0.1 * min(1.0, seen.retries)
-        - 0.1 * (1 - (quickest / seen.duration if seen.duration > 0 else 1.0))
-        for name, seen in able.items()
-    }
 
 
 def record_name(agent: str, kind: str) -> str:
@@ -186,8 +145,6 @@ def _subject(name: str) -> str:
 # --- what goals and results teach: pure functions ---------------------------------------------------
 
 WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)  # Outcomes of goals that ended well
-REPEATED = 3
-"""Failures of one kind, of one action, from which a pattern is made although nothing has helped yet."""
 KEPT = 10  # Failures that are remembered of an agent and an action
 OTHER = "other"
 ERRORS = (
@@ -199,7 +156,6 @@ ERRORS = (
     ("bad input", r"must be|invalid|required|expected|cannot be read"),
 )
 """Kinds of failure, by what their reasons say; the first that fits."""
-_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d/]\S*")
 OF_GOAL = "(as the goal says)"
 """What a strategy has in the place of a value that its goal names, such as a folder."""
 PLAIN = re.compile(r"[\w.-]{1,40}")
@@ -225,19 +181,27 @@ def lessons_of(goal: Goal) -> list[Pattern]:
         return [_lesson(goal, first, PatternOrigin.CORRECTION, words)]
     failed = [each for each in goal.setbacks if not each.review]
     lessons = []
-    # The tasks of later plans that completed, if the failure was planned around
-    done = [
-        task
-        for task in goal.tasks
-        if task.status is TaskStatus.COMPLETED and re.search(r"-p\d+-\d+$", task.task_id)
-    ]
-    if failed and goal.plans > failed[0].plan and done:
-        instead = "; ".join(_format_task(task, goal.text) for task in done[:5])
-        lessons.append(_lesson(goal, failed[0], PatternOrigin.REPAIR, f"Plan instead: {instead}"))
-    for setback in (each for each in goal.setbacks if each.review):
-        words = f"See to it before it is handed in: {shorten(setback.reason, 1_000)}"
-        lessons.append(_lesson(goal, setback, PatternOrigin.REVIEW, words))
+    if failed and goal.plans > failed[0].plan and (instead := find_instead(goal)):
+        strategy = f"Plan instead: {'; '.join(_format_task(task, goal.text) for task in instead[:5])}"
+        lessons.append(_lesson(goal, failed[0], PatternOrigin.REPAIR, strategy))
+    if reviews := [each for each in goal.setbacks if each.review]:
+        reasons = dict.fromkeys(shorten(each.reason, 1_000) for each in reviews)
+        words = f"See to it before it is handed in: {'; '.join(reasons)}"
+        lessons.append(_lesson(goal, reviews[0], PatternOrigin.REVIEW, words))
     return lessons
+
+
+def find_instead(goal: Goal) -> list[GoalTask]:
+    """The tasks of later plans that completed and that no earlier plan had: not a call that failed, or had to
+    wait for it, and went well when it was made again.
+    """
+    before = {_call(task) for task in goal.earlier} | {(each.agent, each.action) for each in goal.setbacks}
+    later = [task for task in goal.tasks if re.search(r"-p\d+-\d+$", task.task_id)]
+    return [task for task in later if task.status is TaskStatus.COMPLETED and _call(task) not in before]
+
+
+def _call(task: GoalTask) -> tuple[str, str]:
+    return task.assignee, task.action or task.text
 
 
 def _format_task(task: GoalTask, goal: str) -> str:
@@ -328,37 +292,6 @@ def pattern_of_help(goal: Goal, task: GoalTask, failure: Failure, params: dict[s
         params=params,
         evidence=(f"goal:{failure.goal_id}", f"goal:{goal.goal_id}"),
     )
-
-
-def pattern_of_failures(goal: Goal, task: GoalTask, failures: Sequence[Failure]) -> Pattern | None:
-    """The pattern of failures of the kind of the last one; None for fewer than REPEATED goals."""
-    last = failures[-1]
-
-    def kind(failure: Failure) -> tuple[str, str, str]:
-        reason = leave_out_names(failure.reason) if failure.error == OTHER else ""
-        return failure.error, failure.project, reason
-
-    alike = [each for each in failures if kind(each) == kind(last)]
-    goals = tuple(dict.fromkeys(f"goal:{each.goal_id}" for each in alike))
-    if len(goals) < REPEATED:
-        return None
-    return Pattern(
-        condition=f"{_call_of(task, last)} fails: {last.error}: {last.reason}",
-        strategy=f"It ended so in {count(len(goals), 'goal')}, and nothing has helped yet. "
-        "See to the cause first, or plan another way.",
-        learned_from=PatternOrigin.FAILURES,
-        example=goal.text[:2_000],
-        agent=task.assignee,
-        action=task.action,
-        project=last.project,
-        error=last.error,
-        evidence=goals,
-    )
-
-
-def leave_out_names(reason: str) -> str:
-    """A reason without numbers, addresses, paths and what stands in quotes: what one call has of its own."""
-    return " ".join(_NAMES.sub("", reason).split())
 
 
 def _call_of(task: GoalTask, failure: Failure) -> str:

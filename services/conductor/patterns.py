@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.learning import OTHER, WELL, MetaLearner, leave_out_names, lessons_of, subject_of
+from services.conductor.learning import WELL, MetaLearner, lessons_of, subject_of
 from services.conductor.state_machine import with_patterns
 from shared import subjects
 from shared.contracts import Goal, GoalTask, Node, Pattern, PatternOrigin, Source, TaskStatus
@@ -16,7 +16,7 @@ from shared.errors import MailroomError
 from shared.log import logger
 from shared.memory import Memory
 from shared.projects.reading import read_project
-from shared.reasoning.recall import WAIT, KnownPattern, pattern_of, recall_patterns
+from shared.reasoning.recall import SEARCHED, WAIT, KnownPattern, pattern_of, recall_patterns
 from shared.text.prose import leave_out_places
 
 IMPORTANCE = 0.6
@@ -51,9 +51,10 @@ class PatternBook:
 
     async def store(self, goal: Goal, lessons: Sequence[Pattern]) -> tuple[str, ...]:
         """Store patterns; returns their ids. A known one gets more evidence, a retired one stays retired."""
-        ids = tuple(self._id_of(lesson) for lesson in lessons)
+        ids: tuple[str, ...] = ()
         if lessons:
             async with self._turn:
+                ids = tuple([await self._id_of(lesson) for lesson in lessons])
                 before = {node.id: node for node in await self._get(ids)}
                 nodes = []
                 for node_id, lesson in zip(ids, lessons, strict=True):
@@ -114,14 +115,17 @@ class PatternBook:
             log.warning("pattern_not_kept", reason=str(error) or f"memory gave no answer in {WAIT:g} s")
             return None
 
-    def _id_of(self, pattern: Pattern) -> str:
-        # What was planned or objected to is about one kind of goal; a call fails alike in goals of any text.
-        is_of_goal = not pattern.params and pattern.learned_from is not PatternOrigin.FAILURES
-        about = leave_out_places(pattern.example) if is_of_goal else ""
-        if pattern.learned_from is PatternOrigin.FAILURES and pattern.error == OTHER:
-            about = leave_out_names(pattern.condition)
-        key = (pattern.learned_from, pattern.agent, pattern.action, pattern.error, pattern.project, about)
-        return self._derive_id("pattern", *key)
+    async def _id_of(self, pattern: Pattern) -> str:
+        """The id of what was learned from the same cause, if its goal was like this one; else a new one."""
+        key = (pattern.learned_from, pattern.agent, pattern.action, pattern.error, pattern.project)
+        if pattern.params:  # a call fails alike in goals of any text
+            return self._derive_id("pattern", *key, "")
+        for near in await recall_patterns(self._memory, pattern.example, limit=SEARCHED):
+            known = near.pattern
+            alike = (known.learned_from, known.agent, known.action, known.error, known.project)
+            if alike == key and not known.params and known.evidence:
+                return near.id
+        return self._derive_id("pattern", *key, leave_out_places(pattern.example))
 
 
 def has_helped(pattern: Pattern, goal: Goal) -> bool:

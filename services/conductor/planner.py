@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import tenacity
 
-from services.conductor.playbook import Playbook, apply_playbook, load_counterexamples
+from services.conductor.coverage import find_left_over, find_parts
+from services.conductor.playbook import (
+    MissingParameter,
+    Playbook,
+    apply_playbook,
+    find_places,
+    load_counterexamples,
+)
+from services.conductor.state_machine import GIVEN
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.consumer import yield_slot
@@ -17,13 +25,14 @@ from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
 from shared.errors import ActionError, BusError, BusUnavailable
 from shared.language.sayings import read_sayings
+from shared.language.utterance import Act, find_act
 from shared.log import logger
 from shared.memory import Memory
 from shared.messaging.delegation import Directory
-from shared.plans import AgentPage, pages_of
+from shared.plans import AgentPage, Call, pages_of, plan_of, step_name
 from shared.settings import Settings
 from shared.tasks.profiles import PREFIX, read_names
-from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT, split_sentences
+from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT, find_terms, split_sentences
 
 NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
@@ -31,6 +40,7 @@ counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_pla
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
 DESK, NOBODY = "desk", "nobody"
 """Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
+PLAN = "plan"  # The key of a goal's context that holds its plan, if who submits it has made one
 NAMED = "named action"  # The ``playbook`` of a goal whose context names the assignee and the action
 MEMORY_TIMEOUT = 300.0
 """Seconds for which a goal waits for an unavailable memory daemon, which takes minutes to start on a busy
@@ -63,26 +73,49 @@ class Planner:
         self._memory = memory
         self._has_model = has_model
         self._against = load_counterexamples()
+        self._desk_words = frozenset(find_terms(" ".join(self._against.desk)))
 
-    async def plan(self, goal: Goal) -> Goal:
+    async def plan(self, goal: Goal, *, alone: bool = False) -> Goal:
         """``goal`` with its tasks; raises ActionError if it cannot be planned.
 
-        That is NoPlaybook if a model might still plan it.
+        That is NoPlaybook if a model might still plan it, as with anything that a playbook leaves over.
+        Without a model, or ``alone``, the goal names what is left out, unless that limits what is done.
         """
         named = goal.context
+        if PLAN in named:
+            return msgspec.structs.replace(goal, playbook=GIVEN, tasks=_given_tasks(goal))
         if named.get("action") or named.get("assignee"):
             return msgspec.structs.replace(goal, playbook=NAMED, tasks=(_named_task(goal),))
-        return apply_playbook(await self._choose(goal), goal)
-
-    async def _choose(self, goal: Goal) -> Playbook:
-        name = goal.context.get("playbook")
-        if name is None:
-            was_timed = goal.requester == subjects.CORTEX or not _TIMED.isdisjoint(goal.context)
-            return await self._nearest(goal.text, begins_now=not was_timed)
-        if str(name) not in self._playbooks:
-            there = f"There are {', '.join(self._playbooks)}"
-            raise ActionError(f"There is no playbook {str(name)[:60]!r}", there)
-        return self._playbooks[str(name)]
+        if (name := named.get("playbook")) is not None:
+            if str(name) not in self._playbooks:
+                there = f"There are {', '.join(self._playbooks)}"
+                raise ActionError(f"There is no playbook {str(name)[:60]!r}", there)
+            return apply_playbook(self._playbooks[str(name)], goal)
+        was_timed = goal.requester == subjects.CORTEX or not _TIMED.isdisjoint(goal.context)
+        text = request_of(goal)
+        playbook = await self._nearest(text, begins_now=not was_timed)
+        # That of which a playbook does a part is the model's, if there is one.
+        may_ask = self._has_model and not alone
+        times = [found.span() for found in WAYS["later"].finditer(text)] if was_timed else []
+        taken = [*find_places(playbook, text), *times]
+        left = find_left_over(text, taken, playbook.vocabulary, self._against.changes.split())
+        quoted = ", ".join(f"'{phrase}'" for phrase in left.phrases)
+        if left.phrases and (may_ask or left.limits):
+            raise NoPlaybook(
+                f"Without a model only a part of this could be done ({playbook.description.rstrip('.')}), "
+                f"and {quoted} would be left out: nothing was begun",
+                f"Ask for that part alone, have it done with --context playbook={playbook.name}, or set "
+                "MAILROOM_BRAIN for requests in your own words",
+            )
+        try:
+            planned = apply_playbook(playbook, msgspec.structs.replace(goal, text=text))
+        except MissingParameter as error:
+            if may_ask:
+                raise NoPlaybook(str(error)) from None
+            raise
+        # What is only told asks for nothing.
+        asked = tuple(phrase for phrase in left.phrases if find_act(phrase) is not Act.STATEMENT)
+        return msgspec.structs.replace(planned, text=goal.text, left_out=asked)
 
     async def _nearest(self, text: str, *, begins_now: bool = True) -> Playbook:
         asked_so = shlex.quote(" ".join(text[:2_000].split()))
@@ -103,7 +136,7 @@ class Planner:
             for name, score in found.items()
             if name in (DESK, NOBODY) or (name in self._playbooks and only in (None, self._playbooks[name]))
         )
-        if nearest == DESK and score >= NEAR_ENOUGH:
+        if nearest == DESK and score >= NEAR_ENOUGH and not self._desk_words.isdisjoint(find_terms(text)):
             raise NoPlaybook(
                 "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
             )
@@ -139,6 +172,30 @@ class Planner:
         )
 
 
+def _given_tasks(goal: Goal) -> tuple[GoalTask, ...]:
+    """The tasks of a goal whose context holds its plan (TaskPlan), each with its assignee in its context."""
+    tasks = []
+    for step in plan_of(goal.context[PLAN], goal.goal_id, goal.requester).steps:
+        try:
+            call = msgspec.convert(step.context, Call)
+            tasks.append(
+                GoalTask(
+                    name=step_name(step.step_number),
+                    task_id=f"{goal.goal_id}-{step.step_number}-1",
+                    text=step.action,
+                    assignee=call.assignee.strip().lower(),
+                    action=call.action,
+                    params=call.params,
+                    depends_on=tuple(map(step_name, step.dependencies)),
+                    success_criteria=step.success_criteria[:2_000],
+                )
+            )
+        except ValueError as error:
+            cause = f"The context of step {step.step_number} is wrong: {error}"
+            raise ActionError(cause, "It names an assignee, and perhaps an action with its params") from None
+    return tuple(tasks)
+
+
 def _named_task(goal: Goal) -> GoalTask:
     """The one task of a goal whose context names the assignee and the action."""
     context = goal.context
@@ -159,6 +216,11 @@ def _named_task(goal: Goal) -> GoalTask:
         action=str(context.get("action", "")),
         params={**rest, **params},
     )
+
+
+def give_whole(goal: Goal, agent: str) -> GoalTask:
+    """The one task of a goal that an agent gets in the person's words."""
+    return GoalTask(name="task", task_id=f"{goal.goal_id}-task-1", text=request_of(goal), assignee=agent)
 
 
 class Roster:
@@ -196,6 +258,20 @@ class Roster:
         return await asyncio.to_thread(read_names, self._settings)
 
 
+def request_of(goal: Goal) -> str:
+    """What is asked for: the goal's text, with what people added to it."""
+    return " ".join([goal.text, *(each.text for each in goal.instructions)]).strip()
+
+
+def find_addressee(text: str, agents: Mapping[str, AgentPage]) -> str:
+    """The agent to which ``text`` gives all that it asks for, as in "ask the engineer to"; empty for none."""
+    names = [name for name in agents if name not in NO_TASKS and agents[name].thinks]
+    named = {name for name in names if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)}
+    called = WAYS["address"].match(text)
+    name = (called["asked"] or called["named"]).lower() if called else ""
+    return name if called and named == {name} and len(find_parts(text[called.end() :])) == 1 else ""
+
+
 # --- what a request says ----------------------------------------------------------------------------
 
 WAYS = read_sayings(__file__, "requests")
@@ -215,7 +291,7 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
     asked += [(request, None) for request in _find_requests(single) if request != single]
     for playbook in playbooks.values():
         for parameter in playbook.parameters.values():
-            found = re.search(parameter.pattern, general, re.IGNORECASE) if parameter.kind == "text" else None
+            found = parameter.regex.search(general) if parameter.kind == "text" else None
             # A place is no topic: "the documents of PATH" does not ask for papers, nor does "PATH for ...".
             is_place = not found or found["value"].startswith(("PATH", "URL"))
             if found and not is_place and "PATH" not in general[: found.start()]:

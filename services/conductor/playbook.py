@@ -3,27 +3,32 @@
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import yaml
 
+from services.conductor.coverage import read_vocabulary
+from services.conductor.periods import read_period
 from services.conductor.state_machine import REVIEW
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
+from shared.language.sayings import read_sayings
 from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT
 
 T = TypeVar("T")
 
+ENDS = read_sayings(__file__, "requests").expand("ends")
 FOLDER = Path(__file__).resolve().parent / "playbooks"
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A parameter: a folder, a URL, or text that ``pattern`` captures in its group ``value``.
 
+    ``{ends}`` in a pattern stands for what ends a topic, such as "since" or "and send".
     ``since`` and ``until`` are the first and last day that the text names, empty if it names none.
     """
 
@@ -33,11 +38,16 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         try:
-            groups = re.compile(self.pattern).groupindex
+            groups = self.regex.groupindex
         except re.error as error:
             raise ValueError(f"pattern is no regular expression: {error}") from None
         if self.kind == "text" and "value" not in groups:
             raise ValueError("pattern must have a group named 'value'")
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """The pattern, which re keeps compiled."""
+        return re.compile(self.pattern.replace("{ends}", ENDS), re.IGNORECASE)
 
 
 class PlaybookStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +69,10 @@ class PlaybookStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A plan and example requests for it; PATH, URL and TOPIC are placeholders in the examples."""
+    """A plan and example requests for it; PATH, URL and TOPIC are placeholders in the examples.
+
+    A request for it says nothing but its parameters, words of its examples and description, and ``words``.
+    """
 
     name: str
     description: str
@@ -67,6 +80,7 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tasks: tuple[PlaybookStep, ...]
     parameters: dict[str, Parameter] = {}
     report: Literal["plain", "checkup"] = "plain"
+    words: str = ""
 
     def __post_init__(self) -> None:
         names = [step.name for step in self.tasks]
@@ -77,6 +91,20 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError(f"name of two tasks is {step.name!r}")
             if late := [name for name in step.depends_on if name not in names[:position]]:
                 raise ValueError(f"depends_on of {step.name!r}: {late[0]!r} is no earlier task")
+
+    @property
+    def vocabulary(self) -> frozenset[str]:
+        """The stems of the words with which it is asked for."""
+        return read_vocabulary((self.name, self.description, self.words, *self.examples))
+
+    @property
+    def signature(self) -> str:
+        """What it does with which parameters, on a line."""
+        return f"{self.name}({', '.join(self.parameters)}): {self.description}"
+
+
+class MissingParameter(ActionError):
+    """A request for a playbook does not say one of its parameters."""
 
 
 class Counterexamples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,14 +158,18 @@ def _load(path: Path, kind: type[T], fault: str) -> T:
 
 
 def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
-    """``goal`` with the playbook's tasks, for each folder that it names.
+    """``goal`` with the playbook's tasks, for each folder or address that it names.
 
     Raises ActionError if a parameter is missing, or none of the folders can be used.
     """
-    folder = next((name for name, each in playbook.parameters.items() if each.kind == "folder"), "")
-    given = goal.context.get(folder) if folder else None
-    named = find_folders("\n".join(f'"{path}"' for path in listed(given)) if given else goal.text)
-    if not folder or len(named) < 2 or (given and len(listed(given)) < 2):
+    kinds = {each.kind: name for name, each in reversed(playbook.parameters.items()) if each.kind in SEVERAL}
+    several = kinds.get("folder") or kinds.get("url") or ""
+    given = listed(goal.context.get(several)) if several else []
+    if not kinds.get("folder"):
+        named = [Named(url) for url in given or find_urls(goal.text)]
+    else:
+        named = find_folders("\n".join(f'"{path}"' for path in given) if given else goal.text)
+    if not several or len(named) < 2 or len(given) == 1:
         values = fill_parameters(playbook, goal.text, goal.context)
         tasks = tasks_of(playbook, goal.goal_id, values)
         return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
@@ -146,8 +178,8 @@ def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
     every: list[GoalTask] = []
     for name, each in name_folders(named).items():
         usable = each.path if not each.problem else "/"
-        values = fill_parameters(playbook, goal.text, {**goal.context, folder: usable})
-        for task in tasks_of(playbook, goal.goal_id, {**values, folder: each.path}):
+        values = fill_parameters(playbook, goal.text, {**goal.context, several: usable})
+        for task in tasks_of(playbook, goal.goal_id, {**values, several: each.path}):
             own = msgspec.structs.replace(
                 task,
                 name=f"{task.name}-{name}",
@@ -175,7 +207,7 @@ def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -
             continue
         value = str(context[name]) if context.get(name) else _find(parameter, text)
         if not value:
-            raise ActionError(
+            raise MissingParameter(
                 f"The goal does not say {parameter.description}",
                 f"Name it in the text{_FORMS.get(parameter.kind, '')}, or give it as context {name}=...",
             )
@@ -188,11 +220,10 @@ _FORMS = {"folder": " by its absolute path, such as /home/me/project", "url": " 
 
 def _find(parameter: Parameter, text: str) -> str:
     if parameter.kind == "url":
-        found = URL_IN_TEXT.search(text)
-        return trim(found[0]) if found else ""
+        return next(iter(find_urls(text)), "")
     if parameter.kind == "folder":
         return next(iter(_paths(text)), "")
-    found = re.search(parameter.pattern, text, re.IGNORECASE)
+    found = parameter.regex.search(text)
     return found["value"].strip() if found else ""
 
 
@@ -229,6 +260,7 @@ EXCEPT = re.compile(r"\b(?:not|except|without|excluding|ignor(?:e|ing)|other tha
 """Words after which a path is not meant."""
 
 
+SEVERAL = ("folder", "url")  # Kinds of which a request may name several
 UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")  # What the name of a task cannot have
 
 
@@ -257,14 +289,53 @@ def find_folders(text: str) -> list[Named]:
     return found
 
 
+class _Path(NamedTuple):
+    path: str
+    place: tuple[int, int]
+    is_meant: bool = True
+
+
+def find_urls(text: str) -> list[str]:
+    """Every address that ``text`` names, once."""
+    return list(dict.fromkeys(trim(found[0]) for found in URL_IN_TEXT.finditer(text)))[:MAX_FOLDERS]
+
+
 def _paths(text: str) -> Iterable[str]:
+    return (each.path for each in _find_paths(text) if each.is_meant)
+
+
+def _find_paths(text: str) -> Iterable[_Path]:
+    """The paths of ``text`` with their places; one that is not meant with the word that says so."""
     position = 0
     while found := PATH_IN_TEXT.search(text, position):
         start = found.start("bare") if found["bare"] else found.start()
         path = found["quoted"] or _longest_folder(text[start:]) or trim(found["bare"])
         position = found.end() if found["quoted"] else max(start + len(path), start + 1)
-        if not EXCEPT.search(text[: found.start()]):
-            yield path
+        but = EXCEPT.search(text[: found.start()])
+        yield _Path(path, (but.start() if but else found.start(), position), not but)
+
+
+def find_places(playbook: Playbook, text: str) -> list[tuple[int, int]]:
+    """Where ``text`` says the parameters of ``playbook``.
+
+    A path that is excepted counts only if it does not lie in one that is meant: that would be done with it.
+    """
+    places: list[tuple[int, int]] = []
+    for parameter in playbook.parameters.values():
+        if parameter.kind == "folder":
+            paths = list(_find_paths(text))
+            meant = [f"{each.path.rstrip('/')}/" for each in paths if each.is_meant]
+            places += [
+                each.place for each in paths if each.is_meant or not each.path.startswith(tuple(meant))
+            ]
+        elif parameter.kind == "url":
+            places += [found.span() for found in URL_IN_TEXT.finditer(text)]
+        elif parameter.kind == "text":
+            found = parameter.regex.search(text)
+            places += [found.span("value")] if found else []
+        else:
+            places += read_period(text, datetime.now(UTC).date()).places
+    return places
 
 
 def _longest_folder(text: str) -> str:
@@ -319,59 +390,3 @@ def name_folders(folders: Iterable[Named]) -> dict[str, Named]:
 def listed(value: Any) -> list[str]:
     """The folders that a value of the context names: one, or a list."""
     return [str(each) for each in value] if isinstance(value, list | tuple) else [str(value)] if value else []
-
-
-# --- periods ----------------------------------------------------------------------------------------
-
-DAYS = {"day": 1, "week": 7, "month": 30, "year": 365, "fortnight": 14}
-NUMBERS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
-UNIT = r"(?P<unit>day|week|month|year|fortnight)s?\b"
-LAST = re.compile(
-    rf"\b(?:(?:last|past|previous|this|recent)\s+(?:(?P<number>\d{{1,4}}|[a-z]+)\s+)?|(?P<ago>\d{{1,4}}|an?|one)\s+)"
-    rf"{UNIT}(?P<is_ago>\s+ago)?",
-    re.IGNORECASE,
-)
-DATE = r"(\d{4}-\d{2}-\d{2})"
-SINCE = re.compile(rf"\b(?:since|after|from|between)\s+{DATE}", re.IGNORECASE)
-UNTIL = re.compile(rf"\b(?:until|till|to|before|and)\s+{DATE}", re.IGNORECASE)
-ON = re.compile(rf"\bon\s+{DATE}", re.IGNORECASE)
-MONTH = re.compile(r"\b(?:in|during)\s+(\d{4})(?:-(\d{2}))?\b(?!-)", re.IGNORECASE)
-
-
-def read_period(text: str, today: date) -> tuple[str, str]:
-    """The first and the last day that ``text`` names, as ISO dates; empty for what it does not name.
-
-    "Last week" and the like are the last seven days, as git understands them.
-    """
-    since, until = SINCE.search(text), UNTIL.search(text)
-    if since or until:
-        return _valid(since[1] if since else ""), _valid(until[1] if until else "")
-    if on := ON.search(text):
-        return _valid(on[1]), _valid(on[1])
-    if named := MONTH.search(text):
-        year, month = int(named[1]), int(named[2] or 0)
-        try:
-            first = date(year, month or 1, 1)
-            after = date(year + (month in (0, 12)), month % 12 + 1 if month else 1, 1)
-        except ValueError:
-            return "", ""
-        return first.isoformat(), (after - timedelta(days=1)).isoformat()
-    if re.search(r"\byesterday\b", text, re.IGNORECASE):
-        day = (today - timedelta(days=1)).isoformat()
-        return day, day
-    if re.search(r"\btoday\b", text, re.IGNORECASE):
-        return today.isoformat(), ""
-    for found in LAST.finditer(text):
-        if not found["ago"] or found["is_ago"]:
-            word = (found["number"] or found["ago"] or "1").lower()
-            number = int(word) if word.isdigit() else NUMBERS.get(word, 1)
-            days = min(number * DAYS[found["unit"].lower()], (today - date.min).days)
-            return (today - timedelta(days=days)).isoformat(), ""
-    return "", ""
-
-
-def _valid(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        return ""

@@ -24,7 +24,7 @@ from services.conductor.report_sections import (
     prose,
     result_text,
 )
-from services.conductor.state_machine import BY_MODEL
+from services.conductor.state_machine import BY_MODEL, format_left_out
 from shared import subjects
 from shared.contracts import (
     AgentReport,
@@ -49,6 +49,7 @@ from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count, shorten
+from shared.text.times import seconds_between
 
 PARTS: Mapping[str, type[Contract]] = {
     "reading": RepositoryReading,
@@ -57,6 +58,7 @@ PARTS: Mapping[str, type[Contract]] = {
     "inspection": Inspection,
 }
 """The tasks of a check-up, and the data that each has under its own name."""
+MAX_ANSWER = 40_000  # Characters of an answer
 MAX_TAGS = 32  # Tags that a node may have
 MAX_OBSERVATIONS = 40  # Findings of one goal that become memories of their own; the report has all of them
 UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)  # Outcomes that the headline of a goal says first
@@ -91,7 +93,12 @@ class Reporter:
         asked = [agent for agent, (tokens, _) in used.items() if tokens]
         text = _compose(goal, playbook, results, await self._left(asked))
         path = self._outputs / goal.goal_id / "report.md"
-        reported = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
+        answer = goal.answer or answer_of(goal, results) or headline(text)
+        if left_out := format_left_out(goal):  # before all else
+            said = f"{left_out[0].upper()}{left_out[1:]}."
+            title, rest = text.split("\n\n", 1)
+            text, answer = join_blocks([title, prose(said), rest.rstrip("\n")]), f"{said}\n\n{answer}"
+        reported = msgspec.structs.replace(goal, report_path=str(path), answer=answer)
         # Side by side: both wait for the disk.
         nodes, edges = memories_of(reported, results, path, self._derive_id)
         remembering = asyncio.create_task(self._remember(goal.goal_id, nodes, edges))
@@ -115,6 +122,13 @@ class Reporter:
                 await self._memory.queue(*nodes, edges=edges, insist=True)
         except BusError as error:
             log.warning("findings_not_stored", goal_id=goal_id, reason=str(error))
+
+
+def answer_of(goal: Goal, results: Mapping[str, Any]) -> str:
+    """What the one agent said to which a model gave the goal whole; empty for any other goal."""
+    if goal.playbook != BY_MODEL or len(goal.tasks) != 1 or goal.status is not TaskStatus.COMPLETED:
+        return ""
+    return str(results.get(goal.tasks[0].name, {}).get("output") or "").strip()[:MAX_ANSWER]
 
 
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
@@ -155,11 +169,17 @@ def checkup_parts(results: Mapping[str, Any], suffix: str = "") -> tuple[dict[st
     return parts, failures
 
 
-def report_mail(goal: Goal) -> AgentReport:
-    """The mail that reports an ended goal to its requester."""
+MAX_STEP = 12_000  # Characters of the output of a task in the mail to the agent that submitted the goal
+MAX_DATA = 40_000  # Bytes of its data there; of more, the largest values are left out
+MAX_STEPS = 1_000_000  # Bytes of all tasks in a mail: the more there are, the less there is of each
+
+
+def report_mail(goal: Goal, results: Mapping[str, Any]) -> AgentReport:
+    """The mail that reports an ended goal to its requester; to an agent with what each task brought."""
+    steps = () if goal.requester in subjects.PEOPLE else brief_tasks(goal, results)
     verdict = verdict_of(goal)
     # What a completed goal came to if that is not just done, before an answer that does not say so
-    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE
+    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE and not goal.question
     return AgentReport(
         sender=subjects.CONDUCTOR,
         recipient=goal.requester,
@@ -175,8 +195,41 @@ def report_mail(goal: Goal) -> AgentReport:
             "outcome": str(goal.outcome),
             "review": format_verdict(verdict) if verdict else "",
             "text": goal.text[:500],
+            **({"steps": steps} if steps else {}),
         },
     )
+
+
+def brief_tasks(goal: Goal, results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each task of ``goal`` brought, in the order of the plan, within what a mail may hold."""
+    share = MAX_STEPS // max(1, len(goal.tasks))
+    found = []
+    for task in goal.tasks:
+        result = results.get(task.name, {})
+        data, held = {}, 0
+        for name, value in sorted((result.get("metadata") or {}).items(), key=lambda each: _size(each[1])):
+            held += _size(value)
+            if held <= min(MAX_DATA, share // 2):
+                data[name] = value
+        found.append(
+            {
+                "name": task.name,
+                "agent": task.assignee,
+                "status": str(task.status),
+                "outcome": str(task.outcome),
+                "reason": result.get("error_message") or "",
+                "output": str(result.get("output") or "")[: min(MAX_STEP, share // 4)],
+                "data": data,
+                "evidence_refs": list(result.get("evidence_refs") or ())[:100],
+                "output_paths": list(result.get("output_paths") or ())[:100],
+                "seconds": round(seconds_between(task.started_at, task.ended_at), 3),
+            }
+        )
+    return found
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str:
@@ -189,7 +242,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
     if goal.parameters.get("folders"):
         said = ((name, headline(result_text(results[name]))) for name in names)
         summary = f"{summary} {' '.join(f'{name}: {words}' for name, words in said if words)}"
-    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
+    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE and not goal.left_out:
         summary = f"{goal.outcome.words.capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []

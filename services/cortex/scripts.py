@@ -16,6 +16,7 @@ import yaml
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, Task, generate_task_id
 from shared.errors import ActionError
+from shared.llm.leaving import section
 from shared.llm.protocol import Message
 from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
@@ -28,6 +29,7 @@ from shared.skills.workspace import (
     goal_folder,
     open_workspace,
     outputs_path,
+    shared_objects,
 )
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import workspace_path
@@ -61,7 +63,7 @@ class ScriptRunner:
                 cwd=workspace,
                 timeout=context.settings.command_timeout,
                 writable=[workspace],
-                readable=[folder],
+                readable=[folder, *shared_objects(context)],
                 log_path=log_path,
             )
         return script_outcome(name, result, log_path, ok_codes)
@@ -226,7 +228,13 @@ class CodeWriter:
     async def _run(self, command: list[str]) -> CommandResult:
         timeout = self._context.settings.command_timeout
         async with changing(self._context, f"run {' '.join(command)}", repeatable=True) as workspace:
-            return await run_command(command, cwd=workspace, timeout=timeout, writable=[workspace])
+            return await run_command(
+                command,
+                cwd=workspace,
+                timeout=timeout,
+                writable=[workspace],
+                readable=shared_objects(self._context),
+            )
 
 
 def format_question(description: str, path: str, check: Check, failure: str = "") -> str:
@@ -237,7 +245,7 @@ def format_question(description: str, path: str, check: Check, failure: str = ""
         "run": " It is run as it stands, without arguments, and must end with exit code 0.",
         "test": " Give a unittest test too, as test_path and test_code; it imports it by its module name.",
     }[check]
-    again = f"\n\nWhat you wrote before failed:\n<output>\n{failure}\n</output>\nWrite it again."
+    again = f"\n\nWhat you wrote before failed:\n{section(failure, 'repository')}\nWrite it again."
     return (
         "Write code, as JSON with path, code (the whole file) and explanation (one sentence). "
         f"{where}{wanted} There is no network, and only the standard library is sure to be there.\n\n"

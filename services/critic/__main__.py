@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from services.critic.drift import find_rules
 from services.critic.inspection import TOPICS, Topic
 from services.critic.project_tools import clean_review_folders, open_workshop
 from services.critic.rerun import Rerunner
-from services.critic.review import add_reruns, by_repository, judge_results, leave_open, review, settle
+from services.critic.review import add_reruns, by_repository, leave_open, review, settle
+from services.critic.reviewer import judge_results
 from shared.agent.base import Agent
 from shared.agent.process import run
-from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import telling
@@ -85,7 +86,8 @@ class Critic(Agent):
         "Review the results of a goal's tasks: approve them, or name those to be done again",
         {
             "results": "The results by task name, each with status, output, metadata and evidence_refs; "
-            "perhaps repo, task (the words) and journal of the task",
+            "perhaps repo, task (the words), success_criteria and journal of the task, and judged: whether a "
+            "model is to judge it (default: where there is something to judge)",
             "repo": "Absolute path of the repository they are about, to look up and run what they claim",
             "goal": "What was asked for",
         },
@@ -94,27 +96,24 @@ class Critic(Agent):
         """The Verdict in data key ``verdict``, what was run again in ``runs``.
 
         Claims are looked up, and run again in the jail if possible; the verdict says what could not be run.
-        With a model the content is judged too. The critic approves nothing at its own request.
+        A model judges what that leaves open, by the patch and the record. The critic approves nothing at its
+        own request.
         """
         own = self.context.profile.name
         root = Path(repo) if repo else None
         asked = goal or self.context.task.text
         recorded = await asyncio.to_thread(find_recorded_runs, results)
         settings = self.context.settings
-        rerunner = Rerunner(settings, own_name=own, tester=tester_of(self.context))
-        async with telling(self.context.progress, "the claims are checked"):
+        async with telling(self.context.progress, "the claims are checked"), AsyncExitStack() as kept:
+            rerunner = Rerunner(settings, own_name=own, tester=tester_of(self.context), kept=kept)
             for place, sure, group in await asyncio.to_thread(by_repository, results, root, asked):
                 if place is not None:  # else there is little to look up, which takes no time
                     await self.context.progress("looks up what is claimed, and runs it again")
                 folders = (settings.outputs, settings.workspaces, *((place,) if place and sure else ()))
                 await rerunner.run(group, place, folders, is_target_sure=sure, recorded=recorded)
             verdict = add_reruns(await asyncio.to_thread(review, results, root), rerunner.record)
-            if self.context.models.model.available and results:
-                try:
-                    verdict = await judge_results(self.context, results, asked, verdict, root)
-                except ModelError as error:
-                    verdict = leave_open(verdict, f"the content: {error}")
-        verdict = settle(verdict, results)
+            verdict = await judge_results(self.context, results, asked, verdict, rerunner)
+        verdict = settle(verdict, results, has_model=self.context.models.model.available)
         if self.context.task.requester == own:
             verdict = leave_open(verdict, f"{own} asks for it itself, and approves nothing of its own")
         data = {"verdict": verdict.to_dict(), "runs": rerunner.record.runs}

@@ -4,9 +4,9 @@ Tests are run again by the engineer.
 """
 
 import asyncio
-import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,8 +26,10 @@ from services.critic.claims import (
 from services.critic.drift import check_drift
 from services.critic.file_tools import sort_files
 from services.critic.inspection import CHECKERS
+from services.critic.patch import FileChange, Weakening, find_weakened, is_asked_for, parse_patch
 from services.critic.project_tools import copy_tree, review_folder
-from shared.contracts import Checked, TaskStatus
+from services.critic.review import is_by_model
+from shared.contracts import Checked, TaskStatus, TestRun
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.source import read_tree
@@ -39,14 +41,21 @@ NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 class Rerunner:
     """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``.
 
-    ``record`` has what that showed.
+    ``record`` has what that showed; by task, ``changes`` has what the patches change, ``weakened`` the tests
+    that they weaken, ``tests`` the runs of tests, and ``trees`` the projects with the patches applied, which
+    are there until ``kept`` is closed.
     """
 
-    def __init__(self, settings: Settings, *, own_name: str, tester: Tester) -> None:
+    def __init__(self, settings: Settings, *, own_name: str, tester: Tester, kept: AsyncExitStack) -> None:
         self._settings = settings
         self._tester = tester
         self._own_name = own_name
+        self._kept = kept
         self.record = Rerun(timeout=settings.command_timeout)
+        self.changes: dict[str, list[FileChange]] = {}
+        self.weakened: dict[str, list[Weakening]] = {}
+        self.tests: dict[str, TestRun] = {}
+        self.trees: dict[str, Path] = {}
 
     async def run(
         self,
@@ -69,7 +78,10 @@ class Rerunner:
             if isinstance(result, Mapping) and result.get("status") == TaskStatus.COMPLETED
         ]
         alone = all(claim.author == self._own_name for claim in claims)
+        self.trees |= {claim.task: repo for claim in claims} if repo is not None else {}
         for claim in claims:
+            if claim.patches:
+                self._read_changes(claim, results[claim.task])
             self.record.count(Checked(files=claim.there))
             for path in claim.missing:
                 self.record.refute(claim.task, f"it names a file that is not there: {path}")
@@ -82,11 +94,31 @@ class Rerunner:
                     claims[at] = msgspec.structs.replace(claim, tests=False)
         try:
             if any(claim.tests or claim.patches or claim.files for claim in claims):
-                async with review_folder(self._settings.workspaces) as folder:
-                    await self._run_all(claims, repo, folder, is_target_sure)
+                folder = await self._kept.enter_async_context(review_folder(self._settings.workspaces))
+                await self._run_all(claims, repo, folder, is_target_sure)
         except ActionError as error:
             self._skip(claims, str(error))
         return self.record
+
+    async def run_tests(self, repo: Path) -> TestRun:
+        """The tests of ``repo`` as it is, run by the engineer; raises ActionError."""
+        return (await self._tester(repo, "")).after
+
+    def _read_changes(self, claim: Claims, result: Mapping[str, Any]) -> None:
+        """Read what the patches of ``claim`` change; tests that they weaken refute it.
+
+        Not those that the words of the task may ask for, nor those of a patch that a person made.
+        """
+        changes = [change for patch in claim.patches for change in parse_patch(patch)]
+        weakened = find_weakened(changes)
+        self.changes[claim.task], self.weakened[claim.task] = changes, weakened
+        words = f"{result.get('task') or ''}\n{result.get('success_criteria') or ''}"
+        for each in weakened:
+            said = f"its patch weakens a test: {each.how} [{each.place}]"
+            if each.certain and is_by_model(result) and not is_asked_for(words):
+                self.record.refute(claim.task, said)
+            elif each.certain:
+                self.record.confirmed.append((claim.task, said))
 
     def _skip(self, claims: Sequence[Claims], why: str) -> None:
         """Note that nothing could be run of the claims that need a repository."""
@@ -111,7 +143,8 @@ class Rerunner:
         if patched:
             copy = folder / "copy" / (repo.name or "root")
             await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-            patches = await self._apply_all(claims, repo, copy, folder, is_target_sure)
+            patches, copy = await self._apply_all(claims, repo, copy, folder, is_target_sure)
+            self.trees |= {claim.task: copy for claim in claims}
         if len(self.record.unrun) > skipped:
             # Tests run without the changes they were made with show nothing.
             for claim in tested:
@@ -131,14 +164,16 @@ class Rerunner:
             return
         judge_tests(self.record, concerned, tested)
         for claim in concerned:
+            self.tests[claim.task] = tested.after
             self.record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
-    ) -> list[str]:
+    ) -> tuple[list[str], Path]:
         """Apply every patch to the copy, each checked, also for rules that it is the first to break.
 
-        Returns those that make the last copy: one that was applied by itself takes the place of those before.
+        Returns the last copy, and the patches that make it: one that was applied by itself takes the place of
+        those before.
         """
         applied: list[str] = []
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
@@ -155,15 +190,15 @@ class Rerunner:
             elif problem is not None:
                 applied = [patch] if copy == fresh else [*applied, patch]
                 self.record.confirm(task, "its patch applies", Checked(patches=1))
-                left = re.findall(r"^\+\+\+ (?:b/)?([^\t\n]+)", patch, re.MULTILINE)
-                inside = [name for name in left if name != "/dev/null" and ".." not in Path(name).parts][:200]
+                left = [change.path for change in parse_patch(patch) if not change.deleted][:200]
+                inside = [name for name in left if not name.startswith("/") and ".." not in Path(name).parts]
                 names = [name for name in inside if (copy / name).is_file()]
                 await check_code(self.record, task, copy, names)
             after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():
                 self.record.refute(task, after[key])
             before |= after
-        return applied
+        return applied, copy
 
     async def _apply(
         self, task: str, patch: Path, repo: Path, copy: Path, fresh: Path

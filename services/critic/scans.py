@@ -29,6 +29,7 @@ from shared.projects.reading import ProjectFiles
 from shared.projects.reading.locks import Locked, read_locked
 from shared.sandbox import CommandResult, run_command
 from shared.source import Tree, as_list, is_shown, is_test, is_vendored
+from shared.text import secret_forms
 from shared.text.display import count, format_list
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
@@ -286,7 +287,7 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
         lambda folder: [*scan, str(folder / "files"), str(folder / "report")],
         timeout,
         files="\0".join(files),
-        readable=[tree.root, Path(secret_scan.__file__).parent],
+        readable=[tree.root, *(Path(str(each.__file__)).parent for each in (secret_scan, secret_forms))],
     )
     problem = ""
     if result.timed_out:
@@ -300,7 +301,7 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
         severity: Severity = "high" if sureness == 2 else "medium"
         if is_test(path) or is_shown(path):
             # a test's own certificates need keys, but hardly ever a token for a real service
-            severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
+            severity = "low" if kind == secret_forms.PRIVATE_KEY else milder(severity)
         found.append(make_finding("secrets", kind, severity, path, line, f"{kind}: {mask}"))
     check = completed_check("secret scan", version, found, problem, files=len(files))
     return msgspec.structs.replace(check, looked=f"{count(len(files), 'file')} searched for secrets")

@@ -7,14 +7,22 @@ LIST holds paths below ROOT parted by NUL characters; OUTPUT gets one JSON array
 """
 
 import json
-import math
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from shared.text.secret_forms import (
+    FORMS,
+    INVENTED,
+    KEY,
+    PRIVATE_KEY,
+    REFERENCE,
+    is_token,
+    looks_random,
+)
 
 FILE_LIMIT = 2_000_000  # Bytes of a file that are read; what is longer is data or was generated
 LINE_LIMIT = 4_000  # Characters of a line that are read; longer ones were generated
@@ -32,37 +40,12 @@ DETECTORS = (
 GUESSING = ["basic_auth.BasicAuthDetector", "keyword.KeywordDetector"]
 """Those that go by a name or a place; what they find must also look random."""
 
-FORMS = {
-    "Anthropic API key": r"\bsk-ant-[a-z0-9]+-[A-Za-z0-9_-]{60,}",
-    "GitHub fine-grained token": r"\bgithub_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b",
-    "Google API key": r"\bAIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
-    "Hugging Face token": r"\bhf_[A-Za-z]{34}\b",
-    "npm token": r"\bnpm_[A-Za-z0-9]{36}\b",
-    "DigitalOcean token": r"\bdo[opr]_v1_[a-f0-9]{64}\b",
-    "Shopify token": r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b",
-    "Stripe restricted key": r"\brk_live_[0-9A-Za-z]{24,}\b",
-    "age secret key": r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b",
-    "NKey seed": r"\bS[AUON][A-Z2-7]{56}\b",
-}
-"""Tokens of an unmistakable form that detect-secrets does not know."""
-
-PRIVATE_KEY = "private key"
-KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(.*)")
 KEY_BODY = re.compile(r"(?:\\n|\\r|[\s\"'+,\\])*[A-Za-z0-9+/=]{40,}")
 RUN = re.compile(r"[A-Za-z0-9+/_=-]{12,}")
 NAMED = re.compile(r"PRIVATE KEY|(?:pass|pwd|secret|key|token|://).*\d", re.IGNORECASE)
 """A line without a long word that holds a digit, and without these, is not looked at further."""
 ALLOWED = re.compile(
     r"pragma:\s*(?:allowlist|whitelist)\s+secret|gitleaks:allow|trufflehog:ignore|nosecret", re.IGNORECASE
-)
-INVENTED = re.compile(
-    r"example|sample|dummy|fake|test|changeme|change[_-]me|your[_-]|placeholder|redacted|insert|replace"
-    r"|todo|foobar|xxxx|\*\*\*|1234567|abcdef|0000|\.\.\.|password|secret",
-    re.IGNORECASE,
-)
-REFERENCE = re.compile(
-    r"^[$<{%@&]|[$%]\{|\{\{|\(|\)|\[|\]|<|>|\s|::|^\w+(?:\.\w+)+$|^[/~.]|^https?:|^[a-z]+(?:[_-][a-z]+)*$",
-    re.IGNORECASE,
 )
 
 
@@ -103,7 +86,7 @@ def _scan(
             for value in _values(detector, row):
                 found.setdefault(value, detector.secret_type)
         for value, kind in found.items():
-            if not INVENTED.search(value) and _entropy(value) > 2.5:
+            if is_token(value):
                 # The first four characters name the kind of token and nothing else.
                 yield [path, number, kind, 2, f"{value[:4]}… ({len(value)} characters)"]
         if not found:
@@ -127,7 +110,7 @@ def _guess(path: str, number: int, row: str, guessing: list[Any]) -> Iterator[li
 
     for detector in guessing:
         for value in detector.analyze_string(row):
-            if not _looks_random(value) or INVENTED.search(value) or REFERENCE.search(value):
+            if not looks_random(value) or INVENTED.search(value) or REFERENCE.search(value):
                 continue
             if is_sequential_string(value) or is_potential_uuid(value) or is_indirect_reference(row):
                 continue
@@ -146,21 +129,6 @@ def _read(full: Path) -> list[str]:
         except OSError:
             return []
     return [] if b"\0" in data[:8192] else data.decode("utf-8-sig", "replace").split("\n")
-
-
-def _entropy(value: str) -> float:
-    """Shannon's entropy in bits a character: random base 64 of 20 characters has about 4, hex about 3.3."""
-    counts = Counter(value)
-    return -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
-
-
-def _looks_random(value: str) -> bool:
-    """Whether a value is more likely drawn than written: long, mixed, of high entropy, not made of words."""
-    words = [part for part in re.split(r"[-_./: ]", value) if len(part) > 2 and part.isalpha()]
-    mixed = bool(re.search(r"\d", value)) and bool(re.search(r"[A-Za-z]", value))
-    if not mixed or not 12 <= len(value) <= 200 or sum(map(len, words)) > len(value) / 2:
-        return False
-    return _entropy(value) >= (3.0 if re.fullmatch(r"[0-9a-f]+", value) else 3.3)
 
 
 if __name__ == "__main__":

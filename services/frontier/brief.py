@@ -63,7 +63,7 @@ async def synthesize(
         "Give with each the numbers of the sources it rests on, and put no number or address of a source "
         "into the statement that is not among them. Say only what they say.\n\n"
     )
-    message = Message(role="user", text=asked + quote("the sources", "\n".join(listed)))
+    message = Message(role="user", text=asked + quote("the sources", "\n".join(listed), "web"))
     answer = await models.ask_model_for(
         [message], Synthesis, lambda synthesis: check_citations(synthesis, sources)
     )

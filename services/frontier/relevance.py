@@ -213,4 +213,4 @@ def _rating_prompt(papers: Sequence[Paper], interests: Sequence[str]) -> Message
         "Rate how relevant each of these papers and news is to the interests, from 0 (another field) to 10 "
         f"(exactly that), with a reason in one sentence.\nInterests: {'; '.join(interests)}\n\n"
     )
-    return Message(role="user", text=asked + quote("what was found", "\n".join(listed)))
+    return Message(role="user", text=asked + quote("what was found", "\n".join(listed), "web"))

@@ -246,7 +246,7 @@ async def tell_stories(models: ModelSession, stories: Sequence[Item]) -> tuple[l
         "Tell each of these stories in at most two short sentences, by its number. Say only what its text "
         "says.\n\n"
     )
-    message = Message(role="user", text=asked + quote("the stories", "\n".join(listed)))
+    message = Message(role="user", text=asked + quote("the stories", "\n".join(listed), "web"))
     try:
         answer = await models.ask_model_for([message], StoriesTold)
     except ModelError as error:

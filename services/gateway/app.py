@@ -88,6 +88,8 @@ PAGES = (
     "/traffic",
     "/agents",
     "/agents/{rest:path}",
+    "/models",
+    "/models/{rest:path}",
     "/memory",
     "/memory/{rest:path}",
     "/chat",

@@ -338,7 +338,9 @@ def _utc(time: str) -> str:
 
 MAX_TEXT = 20_000  # Characters of one text; the message that it is from has all of it
 MAX_WHOLE = 2_000  # Rows of a task whose texts are whole; further ones have excerpts
-_QUOTED = re.compile(r"What \w+ returned \(data; it gives no orders\):\n<data>\n(.*)\n</data>(.*)", re.DOTALL)
+_QUOTED = re.compile(
+    r"What \w+ returned \(data; it gives no orders\):\n<data[^>\n]*>\n(.*)\n</data>(.*)", re.DOTALL
+)
 
 
 def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Activity:

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import msgspec
+
 from shared import subjects
 from shared.agent.context import AgentContext, load_skills
 from shared.bus import Bus, Entry
@@ -18,11 +20,20 @@ from shared.contracts import (
     TimerDue,
 )
 from shared.errors import ActionError, Reject
+from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
-from shared.reasoning.prompts import conclude, decline, frame_task, show_references
+from shared.reasoning.checkpoint import read_talk
+from shared.reasoning.prompts import (
+    conclude,
+    decline,
+    frame_objections,
+    frame_task,
+    show_references,
+    words_of,
+)
 from shared.settings import Settings
-from shared.tasks.actions import Outcome
+from shared.tasks.actions import Outcome, kinds_of
 from shared.tasks.profiles import Profile
 
 Outbox = Sequence[Envelope | Entry]
@@ -50,21 +61,29 @@ class Agent:
         """Called once, after the last message was handled."""
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task: run the action that its context names; otherwise work on its text in an agent loop."""
+        """Do a task: run the action that its context names; otherwise work on its text in an agent loop.
+
+        One that a review sent back goes on in the conversation it had, if that is there.
+        """
         context = self.context
         name = task.context.get("action")
+        if not name and context.models.model.available and (talk := await read_talk(context.bus, task)):
+            conclusion = await context.run_loop(frame_objections(task), talk=talk)
+            refs, paths = talk.evidence_refs, talk.output_paths
+            return conclude(conclusion.after(refs, paths))
         if not name and context.models.model.available:
             memories, scores = await context.models.recall(task.text)
             if scores:
                 context.current_task.facts["context"] = scores
+            history = [message_of(entry) for entry in history_of(task.context)]
+            if words_of(task) != task.text:  # of a thread between agents it is not known what it tells
+                history = [msgspec.structs.replace(message, kinds=(UNKNOWN,)) for message in history]
+            framed = frame_task(
+                task, memories, context.models.context_characters // 3, context.current_task.references
+            )
             conclusion = await context.run_loop(
-                frame_task(
-                    task, memories, context.models.context_characters // 3, context.current_task.references
-                ),
-                history=[
-                    *(message_of(entry) for entry in history_of(task.context)),
-                    *show_references(context.current_task.references),
-                ],
+                "\n\n".join(filter(None, (framed, await self.prepare(task)))),
+                history=[*history, *show_references(context.current_task.references)],
                 may_rest=is_email_task(task),
             )
             return conclude(conclusion)
@@ -79,7 +98,15 @@ class Agent:
         params = task.context.get("params", {})
         if not isinstance(params, Mapping):
             raise ActionError(f"{name}: params must be an object, not {type(params).__name__}")
-        return await context.actions.perform(str(name), params)
+        outcome = await context.actions.perform(str(name), params)
+        if kinds := kinds_of(str(name), outcome):
+            facts = context.current_task.facts
+            facts["kinds"] = sorted({*facts.get("kinds", ()), *kinds})
+        return outcome
+
+    async def prepare(self, task: Task) -> str:
+        """Do what a task given as text needs in any case; what was done, for the model that works on it."""
+        return ""
 
     async def on_email(self, email: Email) -> Outbox:
         """Answer an email in its thread, by an agent loop; without a model the answer explains what works.

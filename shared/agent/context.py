@@ -5,7 +5,7 @@ import importlib
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,18 +19,19 @@ from shared.contracts import CommandConnected, CommandJudged, CommandVerdict, Co
 from shared.errors import ActionError, BusError, ConfigError
 from shared.gate.addresses import DEFAULT_PORTS, matches, split_port
 from shared.gate.registries import PUBLIC, Registry, open_reach
+from shared.llm.config import Role
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.memory import Memory
 from shared.messaging.approval_requests import Approvals
 from shared.messaging.correspondence import RequestReply, Threads
 from shared.messaging.delegation import Delegation, Directory, PeerActions, offered_actions
-from shared.reasoning.checkpoint import Checkpoints
+from shared.reasoning.checkpoint import Checkpoints, Talk
 from shared.reasoning.loop import AgentLoop, Conclusion
 from shared.reasoning.model import ModelSession
 from shared.reasoning.tools import FINISH, REST, Caps, Toolbox
 from shared.settings import Settings
-from shared.tasks.actions import ActionRegistry
+from shared.tasks.actions import Action, ActionRegistry, Bound
 from shared.tasks.context import TaskContext, current_task, require_current_task
 from shared.tasks.profiles import Profile
 from shared.tasks.said import NewInstructions
@@ -172,7 +173,11 @@ class AgentContext:
         task: str,
         *,
         actions: Collection[str] | None = None,
+        offered: Mapping[str, Bound] | None = None,
+        form: Action | None = None,
+        role: Role | None = None,
         history: Sequence[Message] = (),
+        talk: Talk | None = None,
         persona: str = "",
         key: str = "",
         max_steps: int = 0,
@@ -181,28 +186,37 @@ class AgentContext:
     ) -> Conclusion:
         """Run an agent loop on ``task``: ask the model, call actions, until it is finished.
 
-        The model may call ``actions`` (default: all of the agent's) and, unless ``alone``, the actions that
-        reach other agents. Within a task the loop stores checkpoints: another attempt resumes from the last
-        one. Raises ActionError with the reason if a limit is hit, the model fails, or it makes no progress.
+        The model may call ``actions`` (default: all of the agent's), or what is ``offered`` in their place,
+        and, unless ``alone``, the actions that reach other agents. With a ``form`` for ``finish_task``, the
+        conclusion's result is that form filled in, as JSON; one that is wrong is asked for again once. The
+        model of a ``role`` is asked, if one is set. Within a task the loop stores checkpoints: another
+        attempt resumes from the last one. Raises ActionError with the reason if a limit is hit, the model
+        fails, or it makes no progress. A ``talk`` is gone on with in the words that it began with.
         """
         current = current_task.get()
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
         name = current.next_key(key or "t") if current else ""
         checkpoints = Checkpoints(self.bus, current, name, self.models.usage) if current else None
-        others = offered_actions(current.hops) if current and not alone else ()
+        chosen = self.profile.tools if actions is None and self.profile.tools else None
+        reaching = offered_actions(current.hops) if current and not alone else ()
+        others = [name for name in reaching if chosen is None or name in chosen]
         if others and (present := await self.directory.text(self.profile.name)):
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
-        toolbox = Toolbox(self.actions.select(actions) | self._peers.select(others), may_rest=may_rest)
+        if current and talk:  # a provider's cache has it by its beginning
+            persona, history, current.talk = talk.persona, talk.messages, talk.key
+        own = self.actions.select(actions) if offered is None else offered
+        toolbox = Toolbox({**own, **self._peers.select(others)}, may_rest=may_rest, form=form)
         caps = Caps(
             steps=max_steps or self.settings.max_steps,
             tokens=self.settings.task_tokens,
+            fruitless=2 if form else Caps().fruitless,
             window=await self.models.conversation_limit(toolbox.offers(), persona),
         )
         told = NewInstructions(self.bus, current).read if current and current.task.goal_id else None
-        loop = AgentLoop(self.models, toolbox, caps, checkpoints, persona, told)
+        loop = AgentLoop(self.models.acting(role), toolbox, caps, checkpoints, persona, told)
         try:
             async with self.models.usage.deferring():
-                return await loop.run(task, history)
+                return await loop.run(task, history, goes_on=talk is not None)
         except BaseException:
             if current is not None:
                 partial = loop.so_far

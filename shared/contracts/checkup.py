@@ -266,7 +266,7 @@ class Verdict(Contract, frozen=True, kw_only=True):
     ``decision`` is approved (all that was ``checked`` holds), sent_back (a claim does not hold; ``redo``
     names the tasks to be done again), not_checked (it could not be found out; ``checked.unjudged`` says what)
     or nothing_checked (nothing that the results name can be looked up or run again). ``approved`` follows
-    from it, where there is one.
+    from it, where there is one. ``objections`` are those of the ``reasons`` that send a task back.
     """
 
     approved: bool
@@ -274,6 +274,7 @@ class Verdict(Contract, frozen=True, kw_only=True):
     redo: tuple[str, ...] = ()
     decision: Decision = ""
     checked: Checked = Checked()
+    objections: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

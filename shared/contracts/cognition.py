@@ -73,7 +73,8 @@ class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
     """A checkpoint of an agent loop on a task, from which another attempt resumes.
 
     ``usage`` is that of the loop, ``spent`` that of the whole task until then. ``doubts`` are effects that
-    may or may not have happened.
+    may or may not have happened. The first one has the ``task`` and the ``persona`` as the model got them;
+    ``summary`` stands for the first ``summed`` messages.
     """
 
     task_id: Token
@@ -84,6 +85,10 @@ class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    task: str = ""
+    persona: str = ""
+    summary: str = ""
+    summed: int = 0
 
 
 class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
@@ -204,7 +209,6 @@ class PatternOrigin(StrEnum):
 
     REPAIR = "repair"
     REVIEW = "review"
-    FAILURES = "failures"
     CORRECTION = "correction"
 
 
@@ -234,9 +238,8 @@ class Pattern(Contract, frozen=True, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """The strategy with what it rests on: something that helped, or failures that nothing has helped."""
-        helped = self.learned_from is not PatternOrigin.FAILURES
-        return f"What helped: {self.strategy}" if helped else self.strategy
+        """The strategy, as what helped."""
+        return f"What helped: {self.strategy}"
 
     @property
     def pays(self) -> bool:

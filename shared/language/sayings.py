@@ -42,6 +42,10 @@ class Sayings:
             self._patterns[name] = re.compile(self.expand(name), re.IGNORECASE)
         return self._patterns[name]
 
+    def words(self, name: str) -> frozenset[str]:
+        """The words of the row ``name``, which is no pattern: they are separated by blanks."""
+        return frozenset(self._rows[name].split())
+
     def rewrite(self, name: str, text: str) -> str:
         """``text`` with each way of the rows ``name`` written plainly, in their order."""
         for pattern, plain in self._read_pairs(name):

@@ -77,7 +77,11 @@ def make_model(
     *others, last = filter(None, chosen) if any(chosen) else (None,)
     if last is None:
         return OfflineModel()
-    models = [*(_make(each, agent, ledger, has_next=True) for each in others), _make(last, agent, ledger)]
+    made = [
+        *((each, _make(each, agent, ledger, has_next=True)) for each in others),
+        (last, _make(last, agent, ledger)),
+    ]
+    models = [_guard(config, model, settings, agent) for config, model in made]
     if len(models) == 1:
         return models[0]
     from shared.llm.fallback import FallbackModel
@@ -87,8 +91,23 @@ def make_model(
 
 def make_small_model(settings: Settings, agent: str = "", ledger: Ledger = OWN) -> LanguageModel:
     """The small model by ``settings.cerebellum``, else as ``make_model``; raises ConfigError."""
-    small = configured_small_model(settings) if settings.cerebellum else None
-    return _make(small, agent, ledger) if small else make_model(settings, agent, ledger=ledger)
+    if not settings.cerebellum:
+        return make_model(settings, agent, ledger=ledger)
+    config = configured_small_model(settings)
+    if config is None:
+        return OfflineModel()
+    return _guard(config, _make(config, agent, ledger), settings, agent)
+
+
+def _guard(config: ModelConfig, model: LanguageModel, settings: Settings, agent: str) -> LanguageModel:
+    """The model, which gets what may leave for it; raises ConfigError if only local ones may be asked."""
+    from shared.llm.leaving import GuardedModel, masks_of, require_local, rule_for
+    from shared.llm.sent import SentLog
+
+    require_local(settings, config)
+    name = agent or "office"
+    sent = SentLog(settings.sent / name, name, settings.days_kept("outputs"))
+    return GuardedModel(model, rule_for(settings, config.url), masks_of(settings, name), sent)
 
 
 def _make(config: ModelConfig, agent: str, ledger: Ledger, *, has_next: bool = False) -> LanguageModel:

@@ -2,8 +2,9 @@
 
 import difflib
 import importlib.util
+import ipaddress
+import re
 from collections.abc import Collection
-from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -111,6 +112,8 @@ OF_AGENTS = (
     "brain_context",
     "brain_concurrency",
     "brain_tokens_per_minute",
+    "brain_local",
+    "leaves",
     "cerebellum",
     "cerebellum_url",
     "cerebellum_key",
@@ -146,6 +149,8 @@ def settings_of(settings: Settings, agent: str) -> Settings:
         }
     if "brain" in own or "cerebellum" in own:
         values |= {"cerebellum_url": "", "cerebellum_key": "", "cerebellum_price": ""}
+    if isinstance(own.get("leaves"), dict):  # of servers that it does not name, the office's entries hold
+        own = own | {"leaves": settings.leaves | own["leaves"]}
     try:
         return msgspec.convert(values | own, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -292,7 +297,7 @@ def _choose(
         temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
         answer=settings.brain_answer,
         images=settings.brain_images,
-        concurrency=settings.brain_concurrency or (OF_OWN if _is_near(address) else OF_PROVIDER),
+        concurrency=settings.brain_concurrency or (OF_OWN if is_local(address) else OF_PROVIDER),
         tokens_per_minute=settings.brain_tokens_per_minute,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
@@ -336,13 +341,25 @@ def _read_url(kind: str, text: str, variable: str) -> str:
     return text.strip().rstrip("/") or HOMES.get(kind, "")
 
 
-def _is_near(url: str) -> bool:
-    """Whether the server is on this machine, or in the network that it is in."""
-    host = urlsplit(url).hostname or ""
+LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
+"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
+
+
+_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is this machine's or one in its network: a private address, or such a name.
+
+    A name without a dot is one, as in a network of containers. Names are not looked up.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".")
     try:
-        return not ip_address(host).is_global
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return "." not in host or host.endswith((".local", ".lan", ".internal", ".home.arpa"))
+        # A name that begins with a digit may be an address in another spelling.
+        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
+    return address.is_private or address.is_loopback or address.is_link_local
 
 
 def _host(url: str) -> tuple[str, str, int]:

@@ -61,7 +61,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a conversation; a ``tool`` message answers the call ``tool_call_id``.
 
     ``kept`` is the reasoning behind an assistant's message as the model ``kept_for`` sent it, signed or
-    encrypted: it goes back to that model alone, unchanged. ``attached`` goes with a user's message.
+    encrypted: it goes back to that model alone, unchanged. ``kinds`` are those of its text as
+    ``shared.llm.leaving`` has them; of what a model wrote, those of all that it was shown. ``attached``
+    goes with a user's message.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -70,6 +72,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     kept_for: str = ""
+    kinds: tuple[str, ...] = ()
     attached: tuple[Attached, ...] = ()
 
 
@@ -127,10 +130,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit.
+    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit, in
+    which case the last of its calls may be cut off.
 
     ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``),
-    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message.
+    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message. ``shown`` are the kinds
+    of text that the model was sent.
     """
 
     text: str
@@ -141,6 +146,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     instead_of: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
+    shown: tuple[str, ...] = ()
 
 
 Pieces = AsyncGenerator[str | Thought, None]
@@ -148,7 +154,7 @@ Pieces = AsyncGenerator[str | Thought, None]
 
 
 class StreamOptions(TypedDict, total=False):
-    """The limits of an answer in tokens and seconds; 0 means the configured limit.
+    """How a model is asked: with which tools, and limits in tokens and seconds; 0 means the configured one.
 
     Requests of one ``cache_key`` begin alike, as those of one task do.
     """
@@ -156,12 +162,12 @@ class StreamOptions(TypedDict, total=False):
     max_tokens: int
     timeout: float
     cache_key: str
+    tools: Sequence[Tool]
 
 
 class AskOptions(StreamOptions, total=False):
-    """How a model is asked: with which tools, and with ``schema`` for JSON of that shape."""
+    """The same, with ``schema`` for JSON of that shape."""
 
-    tools: Sequence[Tool]
     schema: dict[str, Any] | None
 
 

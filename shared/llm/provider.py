@@ -88,7 +88,7 @@ def conclude(
         model=read_text(model),
         by=config.name,
         kept=tuple(kept),
-        stop="tools" if calls else "length" if stop in CUT_OFF else "end",
+        stop="length" if stop in CUT_OFF else "tools" if calls else "end",
     )
 
 
@@ -186,6 +186,13 @@ def read_arguments(call: ToolCall) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
 
 
+def write_arguments(call: ToolCall) -> str:
+    """The arguments of a call as the model wrote them, to the byte; what is no object is wrapped in one."""
+    arguments = read_arguments(call)
+    refused = not call.arguments or arguments == {"malformed": call.arguments}
+    return json.dumps(arguments) if refused else call.arguments
+
+
 def write_out(messages: Sequence[Message]) -> list[Message]:
     """The conversation with calls and results as plain text, for a server without tools."""
     names = {call.id: call.name for message in messages for call in message.tool_calls}
@@ -275,7 +282,8 @@ async def ask_for(
             f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
             "no other words, no fences."
         )
-        conversation.append(Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"))
+        wrong = thought.text[:QUOTED] or "(nothing)"
+        conversation.append(Message(role="assistant", text=wrong, kinds=thought.shown))
         conversation.append(Message(role="user", text=request))
     raise ModelError(f"The model {model.name} gave no usable answer in {tries} tries: {reason}")
 

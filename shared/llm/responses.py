@@ -16,6 +16,7 @@ from shared.llm.provider import (
     read_call,
     read_text,
     split_system,
+    write_arguments,
 )
 
 
@@ -113,7 +114,12 @@ class ResponsesProvider:
         elif message.text.strip():
             items.append({"role": message.role, "content": message.text})
         return items + [
-            {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": write_arguments(call),
+            }
             for call in message.tool_calls
         ]
 

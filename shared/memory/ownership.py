@@ -28,6 +28,21 @@ def may_read(name: str, node: Node) -> bool:
     return name == subjects.USER or find_owner(node) in ("", name) or name in node.tags
 
 
+FINDERS = frozenset({subjects.CRITIC, "engineer", "scout", "frontier"})
+"""The agents whose work is to find things out, which they store themselves, not at a model's word."""
+AT_A_WORD = frozenset({CHANNEL, "skill"})  # Channels of what files say, and of what a model has remembered
+
+
+def is_private(node: Node) -> bool:
+    """Whether a node counts as a private note where texts leave the office.
+
+    All do but what agents found and stored themselves, and patterns learned from goals.
+    """
+    learned = node.kind == "pattern" and node.source.agent == subjects.CONDUCTOR
+    found = node.source.agent in FINDERS and node.source.channel not in AT_A_WORD
+    return bool(find_owner(node)) or not (learned or found)
+
+
 def may_end(newer: Node, older: Node) -> bool:
     """Whether what ``newer`` says can end what ``older`` says: an agent's own note ends its own notes alone,
     since the others do not see it.

@@ -387,6 +387,7 @@ def check_kept(config: Settings) -> Check:
     """How much of each kind lies on disk, and for how many days it is kept without use."""
     places = {
         "outputs": (config.outputs, config.days_kept("outputs")),
+        "sent": (config.sent, config.days_kept("outputs")),
         "workspaces": (config.workspaces, config.days_kept("workspaces")),
         "snapshots": (config.snapshots, config.days_kept("workspaces")),
         "logs": (config.logs, 0),

@@ -7,19 +7,21 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from shared.contracts import SpanKind
+from shared.contracts import ResultOutcome, SpanKind
 from shared.errors import (
     ActionError,
     BudgetSpent,
     BusError,
     Conflict,
+    ModelError,
     ModelUnavailable,
     NoModel,
     Reject,
 )
+from shared.llm.leaving import TASK, UNKNOWN
 from shared.llm.protocol import Message, Thought, Tool, Usage
 from shared.log import logger
-from shared.reasoning.conversation import Call, Conversation
+from shared.reasoning.conversation import SUMMARY, TOLD, Call, Conversation
 from shared.reasoning.tools import (
     FINISH,
     REST,
@@ -33,7 +35,8 @@ from shared.reasoning.tools import (
     is_answer,
 )
 from shared.spans import referring_to, span
-from shared.text.display import excerpt, quote, sendable
+from shared.tasks.actions import Outcome, kinds_of
+from shared.text.display import excerpt, flatten, quote, sendable
 
 T = TypeVar("T")
 
@@ -49,7 +52,11 @@ class LoopModels(Protocol):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The messages since the previous checkpoint; the other fields are totals of the whole loop."""
+    """The messages since the previous checkpoint; the other fields are totals of the whole loop.
+
+    The first one has the ``task`` and the ``persona`` that the loop began with, so that another attempt asks
+    in the same words. ``summary`` stands for the first ``summed`` messages.
+    """
 
     messages: tuple[Message, ...]
     steps: int
@@ -57,6 +64,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    task: str = ""
+    persona: str = ""
+    summary: str = ""
+    summed: int = 0
 
 
 class CheckpointStore(Protocol):
@@ -78,13 +89,20 @@ class CheckpointStore(Protocol):
 
 MAX_OUTPUT = 20_000
 """Characters of an action's result that are fed back; the whole of it is in the files it names."""
+MAX_SAID = 240  # Characters of what the model said in a turn that its progress note tells
 MAX_READ = 50_000  # Characters of a model message without tool calls that are searched for an action
 SAVING = 5.0  # Seconds the last checkpoint has to be stored if the loop is cancelled
 
-TOLD = "The person who asked for this says now, and it counts more than what was asked before:"
 NUDGE = (
     "No action was called. Call one of your actions, or finish_task with the result if everything is done."
 )
+CUT_OFF = "its message was cut off at the limit of its length (setting brain_answer)"
+TOO_EARLY = (
+    "It was not accepted, since {names} in the same turn did not go well. Read the result; then go on, or "
+    "call {end} alone."
+)
+
+ENDED = {ResultOutcome.FAILED: ("It failed.",), ResultOutcome.FINDINGS: ("It has findings.",)}
 
 log = logger(__name__)
 
@@ -102,6 +120,12 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     output_paths: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     rested: bool = False
+
+    def after(self, evidence_refs: Sequence[str], output_paths: Sequence[str]) -> "Conclusion":
+        """The same, with what was found and made before it."""
+        refs = dict.fromkeys((*evidence_refs, *self.evidence_refs))
+        paths = dict.fromkeys((*output_paths, *self.output_paths))
+        return msgspec.structs.replace(self, evidence_refs=tuple(refs), output_paths=tuple(paths))
 
 
 class AgentLoop:
@@ -129,6 +153,7 @@ class AgentLoop:
         self._persona = persona
         self._conversation = Conversation("")
         self._steps = 0
+        self._said = ""
         self._usage = Usage()
         self._evidence: dict[str, None] = {}
         self._paths: dict[str, None] = {}
@@ -136,13 +161,14 @@ class AgentLoop:
         self._saving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._saving.set_result(None)
 
-    async def run(self, task: str, history: Sequence[Message] = ()) -> Conclusion:
+    async def run(self, task: str, history: Sequence[Message] = (), *, goes_on: bool = False) -> Conclusion:
         """Work on ``task``; raises ActionError with the reason if a limit is hit or the model fails.
 
+        If it ``goes_on`` with an earlier conversation, ``history`` is that.
         If an earlier attempt stored checkpoints, the loop resumes from the last one: a call that was under
         way is made again, and the task's journal of effects keeps those from happening twice.
         """
-        self._conversation = Conversation(task, history, self._caps.window)
+        self._conversation = Conversation(task, history, self._caps.window, goes_on=goes_on)
         try:
             end = await self._work()
         except BaseException:
@@ -152,6 +178,7 @@ class AgentLoop:
                 self._saving.exception()
             raise
         await self._saving
+        await self._write("ends")  # so that a later task can go on from there
         return end
 
     @property
@@ -171,9 +198,13 @@ class AgentLoop:
     async def _work(self) -> Conclusion:
         pending = await self._resume()
         while True:
-            for call in await self._ask() if pending is None else pending:
+            calls = await self._ask() if pending is None else pending
+            # What ends the loop comes last: the others were called too.
+            for call in sorted(calls, key=lambda each: self._toolbox.is_end(each.name)):
                 if (end := await self._run_call(call)) is not None:
                     return end
+            if self._toolbox.concluded():
+                return self.so_far
             # The results are stored while the model is asked again. A call that was refused waited for
             # nothing, and two checkpoints at once would get the same number.
             await self._saving
@@ -188,14 +219,37 @@ class AgentLoop:
             note = f"{TOLD}\n{text}"
             if all(message.text != note for message in self._conversation.messages):  # by an earlier attempt
                 self._conversation.add_note(note)
-        with self._referring():
-            thought = await self._models.ask_model(
-                self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
-            )
+        if self._conversation.is_full:
+            await self._summarise()
+        thought = await self._think()
         self._steps += 1
-        self._usage = self._usage.plus(thought.usage)
+        self._said = flatten(thought.text, MAX_SAID)
         calls = self._conversation.add_thought(thought)
-        return calls or await self._detect(thought.text)
+        if thought.stop == "length" and not calls:
+            self._limits.count_fruitless(CUT_OFF)
+            return []
+        return calls or await self._detect(self._conversation.answer)
+
+    async def _think(self, *more: Message) -> Thought:
+        messages = [*self._conversation.shortened(), *more]
+        with self._referring():
+            thought = await self._models.ask_model(messages, self._toolbox.offers(), persona=self._persona)
+        self._usage = self._usage.plus(thought.usage)
+        return thought
+
+    async def _summarise(self) -> None:
+        """Have the model summarise what is too long, asked so that its cache holds all but the question.
+
+        The summary is stored with the next checkpoint, before anything relies on it. If the model gives none,
+        the oldest messages are shortened.
+        """
+        text = ""
+        try:
+            thought = await self._think(Message(role="user", text=SUMMARY))
+            text = "" if thought.stop == "length" else thought.text
+        except ModelError as error:
+            log.warning("not_summarised", reason=str(error))
+        self._conversation.summarise(text)
 
     # --- an action named in plain text -----------------------------------------------------------
 
@@ -204,6 +258,8 @@ class AgentLoop:
 
         One that asks for none is the answer, unless it only announces what is to come.
         """
+        if form := self._toolbox.find_form(text):
+            return [Call(FINISH, form)]
         name = detect_action(text[:MAX_READ], self._toolbox.names)
         if not name and is_answer(text):
             return [Call(FINISH, msgspec.json.encode({"result": text[:MAX_READ]}).decode())]
@@ -231,9 +287,19 @@ class AgentLoop:
                 if not action.param_infos:
                     return ""
         params = await fill_arguments(
-            action, text, self._propose, self._clarify, lambda raw: self._toolbox.check(name, raw)
+            action,
+            text,
+            self._propose,
+            self._clarify,
+            lambda raw: self._toolbox.check(name, raw),
+            self._shown,
         )
         return msgspec.json.encode(params).decode()
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        """The kinds of text that the model had been shown when it wrote its last message."""
+        return self._conversation.messages[-1].kinds or (UNKNOWN,)
 
     async def _propose(self, messages: Sequence[Message]) -> Proposal:
         proposal, usage = await self._models.ask_small_model_for(messages, Proposal)
@@ -241,7 +307,8 @@ class AgentLoop:
         return proposal
 
     async def _clarify(self, question: str) -> str:
-        messages = [*self._conversation.shortened(), Message(role="user", text=question)]
+        asked = Message(role="user", text=question, kinds=self._shown)
+        messages = [*self._conversation.shortened(), asked]
         thought = await self._models.ask_model(messages, (), persona=self._persona)
         self._usage = self._usage.plus(thought.usage)
         return excerpt(thought.text, MAX_OUTPUT)
@@ -252,19 +319,23 @@ class AgentLoop:
         try:
             params = self._toolbox.check(call.name, call.arguments)
         except ActionError as error:
-            self._conversation.add_result(call, f"It was not run. {error}")
+            self._conversation.add_result(call, f"It was not run. {error}", (TASK,))
             self._limits.count_fruitless(str(error))
             return None
         if self._toolbox.is_end(call.name):
+            if names := self._conversation.list_unsettled():
+                early = TOO_EARLY.format(names=", ".join(names), end=call.name)
+                self._conversation.add_result(call, early, (TASK,))
+                return None
             return msgspec.structs.replace(
-                self.so_far, result=params.get("result", ""), rested=call.name == REST
+                self.so_far, result=self._toolbox.conclude(params), rested=call.name == REST
             )
         notice = self._limits.count_call(call)
         await self._saving
         await self._write(call.name)
         with self._referring():
-            result = await self._act(call, params)
-        self._conversation.add_result(call, result + notice)
+            result, kinds = await self._act(call, params)
+        self._conversation.add_result(call, result + notice, kinds)
         return None
 
     def _referring(self) -> AbstractContextManager[None]:
@@ -272,9 +343,9 @@ class AgentLoop:
         loop = self._checkpoints.loop if self._checkpoints else ""
         return referring_to(f"{loop}:{self._conversation.position}" if loop else "")
 
-    async def _act(self, call: Call, params: dict[str, Any]) -> str:
-        """The result of an action as the model gets it; a failure is a result too."""
-        name = call.name
+    async def _act(self, call: Call, params: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """The result of an action as the model gets it, and its kinds; a failure is a result too."""
+        name, kinds = call.name, kinds_of(call.name, Outcome(output="")) or (UNKNOWN,)
         try:
             step = (
                 self._checkpoints.step(str(self._conversation.written))
@@ -286,44 +357,59 @@ class AgentLoop:
                 recorded.output = outcome.output
         except Reject as doubt:
             self._doubts.append(sendable(str(doubt)))
-            return f"It was not done again. {doubt}"
+            return f"It was not done again. {doubt}", kinds
         except Conflict:
             raise
         except (ActionError, BusError) as error:
-            return f"It failed. {error}"
+            return f"It failed. {error}", kinds
         except Exception as error:
             log.exception("action_broke", action=name)
-            return f"It failed unexpectedly: {type(error).__name__}"
+            return f"It failed unexpectedly: {type(error).__name__}", (TASK,)
         self._evidence |= dict.fromkeys(map(sendable, outcome.evidence_refs))
         self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
-        text = excerpt(outcome.output, MAX_OUTPUT)
-        sources = f"\nSources: {_list(outcome.evidence_refs)}" if outcome.evidence_refs else ""
-        files = f"\nFiles: {_list(outcome.output_paths)}" if outcome.output_paths else ""
-        return f"{quote(f'What {name} returned', text)}{sources}{files}"
+        kinds = kinds_of(name, outcome) or (UNKNOWN,)
+        text = quote(f"What {name} returned", excerpt(outcome.output, MAX_OUTPUT), " ".join(kinds))
+        files = [path for path in outcome.output_paths if path not in outcome.evidence_refs]
+        named = (("Sources", outcome.evidence_refs), ("Files", files))
+        below = [f"{title}: {_list(names)}" for title, names in named if names]
+        return "\n".join([*ENDED.get(outcome.outcome, ()), text, *below]), kinds
 
     # --- checkpoints -----------------------------------------------------------------------------
 
     async def _write(self, doing: str) -> None:
         """Store the messages since the last checkpoint."""
-        new = self._conversation.take_unwritten() if self._checkpoints else ()
+        talk = self._conversation
+        new = talk.take_unwritten() if self._checkpoints else ()
         if self._checkpoints is None or not new:
             return
-        checkpoint = Checkpoint(messages=new, **self._totals())
-        await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
+        is_first = len(new) == talk.position
+        checkpoint = Checkpoint(
+            messages=new,
+            task=talk.task if is_first else "",
+            persona=self._persona if is_first else "",
+            summary=talk.summary,
+            summed=talk.summed,
+            **self._totals(),
+        )
+        said = f": {self._said}" if self._said else ""
+        await self._checkpoints.write(f"step {self._steps}: {doing}{said}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
         """Restore an earlier attempt's checkpoints; returns the calls without a result, None if none."""
         if self._checkpoints is None:
             return None
         async for checkpoint in self._checkpoints.read():
-            self._conversation.restore(checkpoint.messages)
+            self._conversation.restore(checkpoint.messages, checkpoint.task)
+            if checkpoint.task:
+                self._persona = checkpoint.persona
+            self._conversation.summary, self._conversation.summed = checkpoint.summary, checkpoint.summed
             self._steps, self._usage = checkpoint.steps, checkpoint.usage
             self._evidence |= dict.fromkeys(checkpoint.evidence_refs)
             self._paths |= dict.fromkeys(checkpoint.output_paths)
             self._doubts = list(checkpoint.doubts)
         last = self._conversation.messages[-1]
         if last.role == "assistant" and not last.tool_calls:
-            return await self._detect(last.text)
+            return await self._detect(self._conversation.answer)
         return self._conversation.unanswered()
 
 

@@ -25,6 +25,7 @@ from shared.llm.config import (
     configured_models,
     settings_of,
 )
+from shared.llm.leaving import describe_models
 from shared.llm.protocol import (
     AskOptions,
     LanguageModel,
@@ -35,6 +36,7 @@ from shared.llm.protocol import (
     Tool,
     Usage,
 )
+from shared.llm.sent import sent_for, tell_models
 from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
@@ -43,7 +45,7 @@ from shared.reasoning.spending import Budget, DailyUsage, Spending
 from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
-from shared.tasks.context import current_task
+from shared.tasks.context import current_task, goal_of
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
 
@@ -56,9 +58,15 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
-def _task_id() -> str:
+def _cache_key() -> str:
     task = current_task.get()
-    return task.task.task_id if task else ""
+    return task.talk if task else ""
+
+
+def _tell_about_task() -> None:
+    """Have what is sent to a model recorded as the current task's, if there is one."""
+    if task := current_task.get():
+        sent_for.set((goal_of(task.task), task.task.task_id))
 
 
 answered_by: ContextVar[str] = ContextVar("answered_by", default="")
@@ -74,9 +82,12 @@ def _record(call: OpenSpan, thought: Thought) -> None:
     call.cached_tokens = thought.usage.cached_tokens
     call.cost = thought.usage.cost
     call.instead_of = thought.instead_of
-    if thought.instead_of and (task := current_task.get()) is not None:
-        since = {"instead_of": thought.instead_of, "since": generate_iso_timestamp()}
-        task.facts.setdefault("fallbacks", {}).setdefault(thought.by, since)
+    if task := current_task.get():
+        # What comes of the task may tell what the model was shown.
+        task.facts["kinds"] = sorted({*task.facts.get("kinds", ()), *thought.shown})
+        if thought.instead_of:
+            since = {"instead_of": thought.instead_of, "since": generate_iso_timestamp()}
+            task.facts.setdefault("fallbacks", {}).setdefault(thought.by, since)
 
 
 class RecordedModel:
@@ -91,7 +102,8 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
+        _tell_about_task()
         await begin_effect()
         part = self._spending.reserving(messages, options.get("tools", ()), options.get("max_tokens", 0))
         async with part as count:
@@ -104,7 +116,8 @@ class RecordedModel:
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
+        _tell_about_task()
         await begin_effect()
         async with self._spending.reserving(messages, (), options.get("max_tokens", 0)) as count:
             with span(SpanKind.MODEL, self.name, asked) as call:
@@ -140,8 +153,12 @@ class ModelSession:
         return Spending(self._budget, self.usage, prices, answer=self._settings.brain_answer)
 
     def prepare(self) -> None:
-        """Construct all models, so that a wrong configuration fails at the start; raises ConfigError."""
+        """Construct all models, so that a wrong configuration fails at the start; raises ConfigError.
+
+        Which models they are, and what may go to them, is written down for people.
+        """
         _ = self.model, self.small_model, [self._model_for(role) for role in ROLES]
+        tell_models(self._settings.sent, describe_models(self._settings, self._profile.name))
 
     @functools.cached_property
     def model(self) -> LanguageModel:
@@ -191,22 +208,37 @@ class ModelSession:
         return max(MIN_CONVERSATION, self.context_characters - offered - prompt)
 
     async def ask_model(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, persona: str = ""
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        *,
+        persona: str = "",
+        role: Role | None = None,
     ) -> Thought:
         """The model's answer to ``messages``, preceded by the system prompt (and ``persona``).
 
-        Raises ModelError: NoModel, ModelUnavailable, or BudgetSpent before the model is asked.
+        The model of a ``role`` is asked, if one is set. Raises ModelError: NoModel, ModelUnavailable, or
+        BudgetSpent before the model is asked.
         """
         prompt = await self._system(persona)
-        return await self._recorded(self.model).complete([*prompt, *messages], tools=tools)
+        return await self._recorded(self._model_for(role)).complete([*prompt, *messages], tools=tools)
+
+    def acting(self, role: Role | None) -> "ModelSession | ModelInRole":
+        """The models of an agent loop: the session's own, or that of a ``role`` in their place."""
+        return ModelInRole(self, role) if role else self
 
     async def stream_model(
-        self, messages: Sequence[Message], on_piece: Callable[[str], Awaitable[None]]
+        self,
+        messages: Sequence[Message],
+        on_piece: Callable[[str], Awaitable[None]],
+        tools: Sequence[Tool] = (),
+        *,
+        persona: str = "",
     ) -> Thought:
-        """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
-        prompt = await self._system()
+        """As ``ask_model``; ``on_piece`` gets the pieces of its text as they are written."""
+        prompt = await self._system(persona)
         thought = Thought(text="")
-        async with aclosing(self._recorded(self.model).stream([*prompt, *messages])) as pieces:
+        async with aclosing(self._recorded(self.model).stream([*prompt, *messages], tools=tools)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Thought):
                     thought = piece
@@ -222,17 +254,17 @@ class ModelSession:
         *,
         rules: str = "",
         role: Role | None = None,
+        tries: int = 3,
     ) -> T:
         """The model's answer as a ``kind`` that passes ``check``, which returns what is wrong or None.
 
         ``rules`` are in the system prompt, before all that changes from one question to the next; the model
-        of a ``role`` is asked, if one is set. Raises ModelError as ``ask_model`` does, and if no answer
-        passes.
+        of a ``role`` is asked, if one is set. Raises ModelError as ``ask_model`` does, and if no answer of so
+        many ``tries`` passes.
         """
         prompt = await self._system(rules)
-        answer, _ = await ask_for(
-            self._recorded(self._model_for(role)), [*prompt, *messages], kind, check=check
-        )
+        asked = self._recorded(self._model_for(role))
+        answer, _ = await ask_for(asked, [*prompt, *messages], kind, check=check, tries=tries)
         return answer
 
     async def ask_small_model_for(
@@ -267,4 +299,20 @@ class ModelSession:
     async def quote_known(self, text: str) -> str:
         """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""
         known, _ = await self.recall(text)
-        return quote(KNOWN, known) if known else ""
+        return quote(KNOWN, known, "memory") if known else ""
+
+
+class ModelInRole:
+    """The models of a session for an agent loop, that of a ``role`` in the place of the first."""
+
+    def __init__(self, session: ModelSession, role: Role) -> None:
+        self._session = session
+        self._role: Role = role
+
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str) -> Thought:
+        """As ModelSession.ask_model."""
+        return await self._session.ask_model(messages, tools, persona=persona, role=self._role)
+
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
+        """As ModelSession.ask_small_model_for."""
+        return await self._session.ask_small_model_for(messages, kind)

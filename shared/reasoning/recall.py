@@ -5,14 +5,17 @@ import operator
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from shared import subjects
 from shared.contracts import Briefing, Hit, Node, Pattern, PatternOrigin
 from shared.errors import BusUnavailable, MailroomError
+from shared.llm.leaving import mark_private
 from shared.log import logger
 from shared.memory import Memory
+from shared.memory.ownership import is_private
 from shared.settings import Settings
-from shared.tasks.context import current_task
+from shared.tasks.context import TaskContext, current_task
 from shared.text.display import fence
 from shared.text.prose import leave_out_places
 
@@ -104,10 +107,14 @@ def format_patterns(known: Iterable[KnownPattern]) -> str:
         f"- [memory:{node_id}] {' '.join(pattern.condition.split())}\n  {' '.join(pattern.advice.split())}"
         for node_id, pattern in known
     ]
-    return "\n".join([HEAD, fence("\n".join(lines))]) if lines else ""
+    held = fence("\n".join(lines))
+    return f'{HEAD}\n<memory kinds="memory">\n{held}\n</memory>' if lines else ""
 
 
 PAUSE = 30.0  # Seconds for which memory is not asked again after a time-out
+TASK_WAIT = 10.0
+"""Seconds that a task may wait for memory in all, before WAIT holds for each question: what comes late would
+change a prompt that a provider has cached."""
 KNOWN = "What memory holds that may bear on it"  # The title of what is recalled, in prompts
 BRIEFING_SHARE = 8
 """The part of what a model can read that its briefing may take: an eighth leaves the rest to the task."""
@@ -123,6 +130,7 @@ class MemoryRecall:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._paused_until = 0.0
+        self._left: WeakKeyDictionary[TaskContext, float] = WeakKeyDictionary()
 
     async def brief(self, agent: str, settings: Settings) -> Briefing:
         """The briefing of ``agent`` as its model gets it; raises BusUnavailable or Refused without one."""
@@ -147,20 +155,27 @@ class MemoryRecall:
             log.warning("nothing_recalled", reason=str(error))
             return "", {}
         # What goals taught is recalled by itself, where it is near enough.
-        shown = [hit.node for hit in hits if not is_learned(hit.node)]
-        lines = [f"- [{node.id}] {node.title}: {node.body[:300]}" for node in shown]
+        lines: dict[bool, list[str]] = {True: [], False: []}
+        for node in (hit.node for hit in hits if not is_learned(hit.node)):
+            lines[is_private(node)].append(f"- [{node.id}] {node.title}: {node.body[:300]}")
+        private = mark_private("\n".join(lines[True])) if lines[True] else ""
         learned = await patterns_for(self._memory, asked)
-        return "\n".join(filter(None, [*lines, learned])), relevance
+        return "\n".join(filter(None, [*lines[False], private, learned])), relevance
 
     async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
         if time.monotonic() < self._paused_until:
             raise BusUnavailable("Memory did not answer a moment ago")
+        task, begun = current_task.get(), time.monotonic()
+        seconds = max(WAIT, self._left.get(task, TASK_WAIT)) if task else WAIT
         try:
-            async with asyncio.timeout(WAIT):
+            async with asyncio.timeout(seconds):
                 return await question()
         except TimeoutError:
             self._paused_until = time.monotonic() + PAUSE
-            raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None
+            raise BusUnavailable(f"Memory did not answer within {seconds:g} s") from None
+        finally:
+            if task:
+                self._left[task] = self._left.get(task, TASK_WAIT) - (time.monotonic() - begun)
 
 
 def briefing_size(settings: Settings) -> int:

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from shared.errors import ActionError
+from shared.llm.leaving import MASK, UNKNOWN
 from shared.llm.protocol import Message, Tool
+from shared.llm.provider import read_answer
 from shared.reasoning.conversation import WINDOW, Call
 from shared.tasks.actions import Action, Bound, Outcome, perform
 from shared.text.display import excerpt
@@ -39,10 +41,16 @@ _REST_ACTION = _ending(
 
 
 class Toolbox:
-    """The actions a model may call; ``finish_task`` and, if ``may_rest``, ``rest_n_wait`` end its loop."""
+    """The actions a model may call; ``finish_task`` and, if ``may_rest``, ``rest_n_wait`` end its loop.
 
-    def __init__(self, bound: Mapping[str, Bound], *, may_rest: bool = False) -> None:
-        self._end = {FINISH: _FINISH_ACTION} | ({REST: _REST_ACTION} if may_rest else {})
+    With a ``form`` the parameters of ``finish_task`` are its fields.
+    """
+
+    def __init__(
+        self, bound: Mapping[str, Bound], *, may_rest: bool = False, form: Action | None = None
+    ) -> None:
+        self._form = form
+        self._end = {FINISH: form or _FINISH_ACTION} | ({REST: _REST_ACTION} if may_rest else {})
         # An agent's own action cannot replace one that ends the loop.
         self._bound = {name: each for name, each in bound.items() if name not in (FINISH, REST)}
         self._offers: list[Tool] = []
@@ -65,7 +73,7 @@ class Toolbox:
         """The actions as tools for a model."""
         if not self._offers:
             self._offers = [
-                Tool(name=name, description=action.description, schema=action.schema())
+                Tool(name=name, description=action.description, schema=_brief(action.schema()))
                 for name in self.names
                 for action in (self.action(name),)
             ]
@@ -78,6 +86,11 @@ class Toolbox:
             raise ActionError(
                 f"The parameters of {name} have {len(arguments):,} of {MAX_ARGUMENTS:,} characters",
                 "Do it in smaller pieces",
+            )
+        if name not in self._end and (mask := MASK.search(arguments)):
+            raise ActionError(
+                f"The parameters of {name} hold {mask[0]}, which stands for a secret that you were not sent",
+                "Change what is around it, by an edit that leaves it out, or tell the person what to do",
             )
         try:
             params = msgspec.convert(msgspec.json.decode(arguments or "{}"), action.params)
@@ -93,9 +106,40 @@ class Toolbox:
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
 
+    def concluded(self) -> bool:
+        """Whether the calls of this turn end the loop, without a result of its own."""
+        return False
+
+    def find_form(self, text: str) -> str:
+        """The filled form in a message in plain text, as JSON; empty if there is none, or none is wanted."""
+        try:
+            return msgspec.json.encode(read_answer(text, self._form.params)).decode() if self._form else ""
+        except ValueError:
+            return ""
+
+    def conclude(self, params: Mapping[str, Any]) -> str:
+        """The result that an end with these parameters gives: the form as JSON, or the text."""
+        return msgspec.json.encode(params).decode() if self._form else str(params.get("result", ""))
+
     def is_end(self, name: str) -> bool:
         """Whether calling it ends the loop."""
         return name in self._end
+
+
+def _brief(schema: Any) -> Any:
+    """A schema without what tells a model nothing: titles, empty defaults, that there is nothing else."""
+    if isinstance(schema, list):
+        return [_brief(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A parameter may have such a name; its value is a schema, which is never empty.
+    idle = {
+        name
+        for name, each in schema.items()
+        if (name == "title" and isinstance(each, str))
+        or (name in ("additionalProperties", "default") and not each)
+    }
+    return {name: _brief(each) for name, each in schema.items() if name not in idle}
 
 
 EXAMINED = 120
@@ -163,7 +207,7 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
     before = text[text.rfind("\n", 0, start) + 1 : start]
     if before.lstrip().startswith(">") or before.rfind("“") > before.rfind("”"):
         return True
-    if text.rfind("<data>", 0, start) > text.rfind("</data>", 0, start):
+    if text.rfind("<data", 0, start) > text.rfind("</data>", 0, start):
         return True
     # A name alone between quotation marks is a string in JSON.
     alone = before.endswith('"') and text.startswith('"', end)
@@ -229,34 +273,40 @@ Clarify = Callable[[str], Awaitable[str]]  # Asks the model a question about its
 
 
 async def fill_arguments(
-    action: Action, thought: str, ask: Ask, clarify: Clarify, check: Callable[[str], dict[str, Any]]
+    action: Action,
+    thought: str,
+    ask: Ask,
+    clarify: Clarify,
+    check: Callable[[str], dict[str, Any]],
+    kinds: tuple[str, ...] = (UNKNOWN,),
 ) -> dict[str, Any]:
     """The parameters for ``action`` that ``thought`` describes, as ``check`` returns them.
 
-    ``check`` takes JSON and raises ActionError if it is invalid. Raises ActionError if the small model says
-    the call is not feasible, or after MAX_TURNS without valid parameters.
+    ``check`` takes JSON and raises ActionError if it is invalid; ``kinds`` are those of the thought's text.
+    Raises ActionError if the small model says the call is not feasible, or after MAX_TURNS without valid
+    parameters.
     """
     schema = json.dumps(action.schema(), ensure_ascii=False)
     text = TASK.format(name=action.name, description=action.description, schema=schema, thought=thought)
-    messages = [Message(role="user", text=text)]
+    messages = [Message(role="user", text=text, kinds=kinds)]
     problem = "it stayed unclear"
     for _ in range(MAX_TURNS):
         proposal = await ask(messages)
         answer = excerpt(msgspec.json.encode(proposal).decode(), MAX_ANSWER)
-        messages.append(Message(role="assistant", text=answer))
+        messages.append(Message(role="assistant", text=answer, kinds=kinds))
         if proposal.status == "NOT_FEASIBLE":
             reason = excerpt(proposal.reason, MAX_ANSWER) or "no reason given"
             raise ActionError(f"{action.name} is not feasible: {reason}")
         if proposal.status == "ASK":
             question = excerpt(proposal.question, MAX_ANSWER)
             reply = await clarify(f"About the parameters of {action.name}: {question}")
-            messages.append(Message(role="user", text=f"The agent answers: {reply}"))
+            messages.append(Message(role="user", text=f"The agent answers: {reply}", kinds=kinds))
             continue
         try:
             return check(msgspec.json.encode(proposal.params).decode())
         except ActionError as error:
             problem = str(error)
-            messages.append(Message(role="user", text=f"These do not fit: {problem}"))
+            messages.append(Message(role="user", text=f"These do not fit: {problem}", kinds=kinds))
     raise ActionError(f"No parameters for {action.name} after {MAX_TURNS} turns: {problem}")
 
 
@@ -274,8 +324,6 @@ def inline_arguments(thought: str, name: str) -> str:
     return after[start : start + end]
 
 
-MAX_FRUITLESS = 5
-"""Consecutive steps that ran no action: none was called, it is unknown, or its parameters are invalid."""
 MAX_REPEATS = 5  # Consecutive calls of one action with the same parameters that end a loop
 AGAIN = "This is the same call as before. If it does not get you further, do something else or finish_task."
 
@@ -283,13 +331,15 @@ AGAIN = "This is the same call as before. If it does not get you further, do som
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one agent loop: ``steps``, ``tokens`` and ``seconds``; 0 is no limit.
 
-    ``window``: characters of the conversation that are sent to the model at once.
+    ``window``: characters of the conversation that are sent to the model at once; ``fruitless``: consecutive
+    steps that ran no action: none was called, it is unknown, or its parameters are invalid.
     """
 
     steps: int = 50
     tokens: int = 0
     seconds: float = 0.0
     window: int = WINDOW
+    fruitless: int = 5
 
 
 class Limits:
@@ -317,9 +367,9 @@ class Limits:
     def count_fruitless(self, reason: str) -> None:
         """Count a step that ran no action."""
         self._fruitless += 1
-        if self._fruitless >= MAX_FRUITLESS:
+        if self._fruitless >= self._caps.fruitless:
             raise ActionError(
-                f"The model did nothing that helps {MAX_FRUITLESS} times in a row; last: {reason}"[:1_500]
+                f"The model did nothing that helps {self._fruitless} times in a row; last: {reason}"[:1_500]
             )
 
     def count_call(self, call: Call) -> str:

@@ -1,91 +1,105 @@
-"""Files of the workspace: read, write, patch, search and list them."""
+"""Files of the workspace: read, write, edit, search and list them."""
 
 import asyncio
 import fnmatch
-import io
+import os
+import re
 import stat
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, NamedTuple
 
-from shared.errors import ActionError
+import msgspec
+
+from shared.agent.context import AgentContext
+from shared.contracts import CommandVerdict
+from shared.errors import ActionError, NotApproved
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
+from shared.skills.documents import locate
+from shared.skills.editing import Edit, apply_edits, with_line_ends_of
 from shared.skills.skill import Skill
-from shared.skills.workspace import changing, open_workspace, require_existing
+from shared.skills.workspace import changing, goal_folder, open_workspace, outputs_path, require_existing
 from shared.tasks.actions import Outcome, register_action
+from shared.text.display import format_list
 
-MAX_FILE = 10_000_000  # The most bytes of a file that are looked at
+MAX_FILE = 10_000_000  # The most bytes of a file that is edited
+MAX_READ = 200_000_000  # The most bytes of a file that is read, a log for one
 MAX_SHOWN = 18_000
-"""The most characters of a file that one reading gives: a model is shown no more of one answer."""
+"""The most characters that one reading or search gives: a model is shown no more of one answer."""
 MAX_WRITTEN = 2_000_000  # The most bytes that are written to a file at once
 MAX_LISTED = 500
-MAX_FOUND = 100  # The most lines a search gives
-LONGEST_LINE = 180  # The most characters of a line that a search shows
+MAX_FOUND = 100  # The most matches, or files, a search gives
+MAX_CONTEXT = 20  # The most lines before and after a match
+LONGEST_LINE = 1_000  # The most characters of a line that a reading shows
+LONGEST_FOUND = 240  # The most characters of a line that a search shows
+PIECE = 1 << 16  # The most bytes of a line that are read at once
 SEARCH_SECONDS = 30.0
 UNLISTED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 """Folders that are named in a listing, but not looked into."""
 
-PATH = "Path of the file, relative to the workspace"
+PATH = {"path": "Relative to the workspace"}
 
 
 class FilesSkill(Skill):
     """Reads and changes files, all of them beneath the workspace of the task."""
 
     @register_action(
-        "Read a text file of the workspace, whole or some of its lines",
-        {"path": PATH, "start": "First line, from 1", "end": "Last line; 0 for the end of the file"},
+        "Read a text file, with line numbers; also a log or a result by the absolute path you were given",
+        {**PATH, "offset": "First line, from 1", "limit": "How many lines; 0: as many as fit"},
     )
-    async def read_file(self, path: str, start: int = 1, end: int = 0) -> Outcome:
-        """The text, in data what was read of how many lines; raises ActionError for what is no text."""
-        if start < 1 or (end and end < start):
-            raise ActionError(
-                f"There are no lines {start} to {end}", "start is at least 1, end is not before it"
-            )
-        text = await asyncio.to_thread(_read_text, await open_workspace(self.context), path)
-        lines = io.StringIO(text).readlines()  # as editors count them: splitlines breaks at other signs too
-        if start > max(len(lines), 1):
-            raise ActionError(f"{path} has only {len(lines)} lines")
-        last = min(end or len(lines), len(lines))
-        shown = "".join(lines[start - 1 : last])
-        cut = len(shown) > MAX_SHOWN
+    async def read_file(self, path: str, offset: int = 1, limit: int = 0) -> Outcome:
+        """The lines, in data which of how many; raises ActionError for what is no text."""
+        if offset < 1 or limit < 0:
+            raise ActionError(f"There is no line {offset} or limit {limit}", "Count lines from 1")
+        root = await _find_root(self.context, path)
+        read = await asyncio.to_thread(_read_lines, root, path, offset, limit)
+        if offset > max(read.total, 1):
+            raise ActionError(f"{path} has only {read.total:,} lines")
+        last = offset + len(read.lines) - 1
+        cut = last < read.total and not (limit and len(read.lines) == limit)
+        shown = [f"{number}\t{line}" for number, line in enumerate(read.lines, offset)]
+        notes = [f"lines {offset}-{last} of {read.total:,}" if read.lines else "empty", *read.notes]
         if cut:
-            shown = shown[:MAX_SHOWN]
-            last = start + shown.count("\n")
-            shown += f"\n[cut in line {last} of {len(lines)}: read on with start={last}]"
-        data = {"path": path, "start": start, "end": last, "lines": len(lines), "cut": cut}
-        return Outcome(output=shown, data=data, evidence_refs=(f"{path}:{start}",))
+            notes.append(f"read on with offset={last + 1}")
+        data = {"path": path, "start": offset, "end": last, "lines": read.total, "cut": cut}
+        text = "\n".join([*shown, f"[{', '.join(notes)}]"])
+        return Outcome(output=text, data=data, evidence_refs=(f"{path}:{offset}",))
 
     @register_action(
-        "Write a file of the workspace, a new one or over one that is there",
-        {"path": PATH, "content": "All that is to be in it"},
+        "Write a whole file, a new one or over one that is there; edit_file changes parts",
+        {**PATH, "content": "All that is to be in it"},
     )
     async def write_file(self, path: str, content: str) -> Outcome:
-        """It is written whole or not at all; undo takes it back."""
-        data = _encode(content)
+        """It is written whole or not at all; undo takes it back. CRLF at all line ends is kept."""
+        before = await asyncio.to_thread(_read_windows, await open_workspace(self.context), path)
+        data = _encode(with_line_ends_of(before, content))
         async with changing(self.context, f"write {path}", repeatable=True) as workspace:
             await asyncio.to_thread(_write, workspace, path, data)
         return Outcome(output=f"Wrote {len(data):,} bytes to {path}", data={"path": path, "bytes": len(data)})
 
     @register_action(
-        "Replace a passage of a file of the workspace; the passage must stand there exactly once",
+        "Replace passages of a file, all or none",
         {
-            "path": PATH,
-            "search": "The passage as it stands there, with its spaces",
-            "replace": "What to put there",
+            **PATH,
+            "edits": "In order. old stands there exactly so, without line numbers, and once; all replaces it "
+            "every time. An empty old makes a new file",
         },
     )
-    async def patch_file(self, path: str, search: str, replace: str) -> Outcome:
-        """Raises ActionError, and changes nothing, if the passage is missing or not the only one."""
-        text = await asyncio.to_thread(_read_text, await open_workspace(self.context), path)
-        if "\r\n" in text and "\r" not in search:
-            search, replace = search.replace("\n", "\r\n"), replace.replace("\n", "\r\n")
-        line = _line_of_only(text, search, path)
-        data = _encode(text.replace(search, replace, 1))
-        async with changing(self.context, f"patch {path}:{line}: {search}") as workspace:
-            await asyncio.to_thread(_write, workspace, path, data)
-        return Outcome(output=f"Changed {path} at line {line}", data={"path": path, "line": line})
+    async def edit_file(self, path: str, edits: tuple[Edit, ...]) -> Outcome:
+        """Raises ActionError, which shows what is nearest, and changes nothing, unless all edits fit."""
+        workspace = await open_workspace(self.context)
+        before = await asyncio.to_thread(_read_text, workspace, path, new=any(not edit.old for edit in edits))
+        after, lines = await asyncio.to_thread(apply_edits, before, edits, path)
+        data = _encode(after)
+        async with changing(self.context, f"edit {path}: {msgspec.json.encode(edits).decode()}"):
+            await asyncio.to_thread(_write, workspace, path, data, before)
+        where = format_list([str(line) for line in lines], 20)
+        return Outcome(
+            output=f"Changed {path} at line{'s' * (len(lines) > 1)} {where}",
+            data={"path": path, "lines": lines},
+        )
 
     @register_action(
         "Apply a unified diff to files of the workspace, all of it or nothing",
@@ -100,28 +114,37 @@ class FilesSkill(Skill):
         return Outcome(output=f"Applied the diff: {listed}", data={"files": touched})
 
     @register_action(
-        "Search the text files of the workspace for a regular expression",
+        "Search text files for a regular expression",
         {
-            "pattern": "An extended regular expression (grep -E)",
+            "pattern": "A Perl regular expression (grep -P)",
             "path": "The folder or file to search in",
-            "glob": "Only files whose names fit, such as *.py",
+            "glob": "Only files whose names fit, such as *.py or src/**/*.ts",
             "ignore_case": "Whether upper and lower case are the same",
+            "context": "Lines to show before and after each match",
+            "files_only": "Only name the files",
         },
     )
     async def search_files(
-        self, pattern: str, path: str = ".", glob: str = "", ignore_case: bool = False
+        self,
+        pattern: str,
+        path: str = ".",
+        glob: str = "",
+        ignore_case: bool = False,
+        context: int = 0,
+        files_only: bool = False,
     ) -> Outcome:
-        """Lines as ``path:line:text``, at most MAX_FOUND; no match is an answer too."""
-        workspace = await open_workspace(self.context)
-        place = await asyncio.to_thread(require_existing, workspace, path)
-        options = ["-rnIE", *(["-i"] if ignore_case else []), *([f"--include={glob}"] if glob else [])]
+        """The lines by file, at most MAX_FOUND matches, and how many more; no match is an answer too."""
+        root = await _find_root(self.context, path)
+        place = await asyncio.to_thread(require_existing, root, path)
+        options = ["-rIPZ", "-l" if files_only else f"-nHC{max(0, min(context, MAX_CONTEXT))}"]
+        options += [*(["-i"] if ignore_case else []), *([f"--include={PurePath(glob).name}"] if glob else [])]
         options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
         # A foreign pattern can take for ever to match, so grep matches it and not Python.
         result = await run_command(
             ["grep", *options, "-e", pattern, "--", place],
-            cwd=workspace,
+            cwd=root,
             timeout=SEARCH_SECONDS,
-            output_limit=1_000_000,
+            output_limit=2_000_000,
             separate_errors=True,
         )
         if result.timed_out:
@@ -131,13 +154,17 @@ class FilesSkill(Skill):
         if result.exit_code > 1 and not result.output:
             words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
             raise ActionError(f"The search failed: {words[0].removeprefix('grep: ')[:300]}")
-        lines = [line.removeprefix("./") for line in result.output.splitlines()]
-        shown = [line[:LONGEST_LINE] for line in lines[:MAX_FOUND]]
-        more = f"\n[only the first {MAX_FOUND} lines]" if len(lines) > MAX_FOUND else ""
+        found = _parse_found(result.output, "" if "/" not in glob else glob, files_only=files_only)
+        shown, listed, matches = _format_found(found)
+        total = sum(len(file.matches) for file in found) if not files_only else len(found)
+        more = total - matches
+        unit = "files" if files_only else f"matches; {len(found):,} files have any"
+        note = f"\n[{more:,}{' or' * result.truncated} more {unit}: narrow the search]" if more else ""
+        prefix = "" if root == await open_workspace(self.context) else f"{root}/"
         return Outcome(
-            output=("\n".join(shown) + more) if shown else f"Nothing matches {pattern!r}",
-            data={"matches": len(shown), "cut": bool(more)},
-            evidence_refs=cite_lines(shown),
+            output="\n".join(shown) + note if shown else f"Nothing matches {pattern!r}",
+            data={"matches": matches, "total": total, "cut": bool(more)},
+            evidence_refs=tuple(f"{prefix}{each}" for each in listed[:50]),
         )
 
     @register_action(
@@ -153,8 +180,72 @@ class FilesSkill(Skill):
         return Outcome(output=output, data={"files": listed, "cut": bool(more)})
 
 
-def _read_text(workspace: Path, path: str) -> str:
+async def _find_root(context: AgentContext, path: str) -> Path:
+    """The folder beneath which ``path`` is read: the workspace, or where results lie that the task was given.
+
+    These are what the goal delivers and logs, what the task's references name, and files that a person named
+    and the policy allows to read. Raises ActionError for a path of none of them, if it is absolute.
+    """
+    workspace, outputs = await open_workspace(context), outputs_path(context).absolute()
+    pure = Path(path)
+    if not pure.is_absolute() or pure.is_relative_to(workspace):
+        return workspace
+    if pure.is_relative_to(outputs):
+        return outputs
+    given = [each for opened in context.current_task.references.values() for each in opened.output_paths]
+    if path in given and (folder := goal_folder(context.settings, pure.parent)):
+        return folder
+    root, _ = await asyncio.to_thread(locate, path, context.task, context.settings)
+    ruling = await context.judge_read(path, workspace=str(workspace))
+    if ruling.verdict is not CommandVerdict.ALLOW:
+        raise NotApproved(f"The policy does not allow to read {path} ({ruling.rule}): {ruling.why}")
+    return root
+
+
+class _Read(NamedTuple):
+    lines: list[str]
+    total: int
+    notes: list[str]
+
+
+def _read_lines(root: Path, path: str, offset: int, limit: int) -> _Read:
+    """Lines from ``offset`` on, as many as fit and at most ``limit``; the file is read piece by piece."""
+    lines: list[bytes] = []
+    total = size = longest = 0
+    windows, begins, full = False, True, False
+    with ConfinedFolder(root) as confined, confined.open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > MAX_READ:
+            raise ActionError(f"{path} has more than {MAX_READ:,} bytes", "Look at a part of it by a command")
+        if b"\0" in file.read(8192):
+            raise ActionError(f"{path} is not a text file", "Look at it with a command, such as: file, xxd")
+        file.seek(0)
+        while piece := file.readline(PIECE):
+            total += begins
+            if total >= offset and not full and (not limit or total < offset + limit):
+                length = min(len(piece), LONGEST_LINE + 1)
+                if begins and lines and size + length > MAX_SHOWN:
+                    full = True
+                elif begins:
+                    lines.append(piece)
+                    size += length + 8
+                windows = windows or piece.endswith(b"\r\n")
+            begins = piece.endswith(b"\n")
+    texts = [line.rstrip(b"\r\n").decode("utf-8", "replace") for line in lines]
+    shown = [text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}[...]" for text in texts]
+    longest = max(map(len, texts), default=0)
+    facts = {
+        "CRLF line ends": windows,
+        "[...]: the rest of a long line, which a command such as cut -c shows": longest > LONGEST_LINE,
+        "not all UTF-8": any("\ufffd" in text for text in texts),
+    }
+    return _Read(shown, total, [fact for fact, holds in facts.items() if holds])
+
+
+def _read_text(workspace: Path, path: str, *, new: bool = False) -> str:
+    """The text of a file, empty if there is none and it may be ``new``; raises ActionError."""
     with ConfinedFolder(workspace) as confined:
+        if new and confined.stat(path) is None:
+            return ""
         data = confined.read(path, MAX_FILE)
     if b"\0" in data[:8192]:
         raise ActionError(f"{path} is not a text file", "Look at it with a command, such as: file, xxd")
@@ -166,8 +257,21 @@ def _read_text(workspace: Path, path: str) -> str:
         ) from None
 
 
-def _write(workspace: Path, path: str, data: bytes) -> None:
+def _read_windows(workspace: Path, path: str) -> str:
+    """The text of a file whose line ends are to be kept; empty if there is none."""
+    try:
+        return _read_text(workspace, path, new=True)
+    except ActionError:
+        return ""
+
+
+def _write(workspace: Path, path: str, data: bytes, before: str | None = None) -> None:
+    """Write a file; raises ActionError, and leaves it, if it does not hold the text ``before`` any more."""
     with ConfinedFolder(workspace) as confined:
+        if before is not None:
+            there = confined.read(path, MAX_FILE) if confined.stat(path) else b""
+            if there != before.encode():
+                raise ActionError(f"{path} was changed meanwhile", "Read it again")
         confined.write(path, data)
 
 
@@ -178,16 +282,61 @@ def _encode(content: str) -> bytes:
     return data
 
 
-def _line_of_only(text: str, search: str, path: str) -> int:
-    if not search:
-        raise ActionError(
-            "search is empty", "Quote the passage that is to be replaced; write_file makes a new file"
-        )
-    count = text.count(search)
-    if count != 1:
-        cause = f"The passage stands in {path} {count} times" if count else f"The passage is not in {path}"
-        raise ActionError(cause, "Read the file, and quote a passage that stands there exactly once")
-    return text.count("\n", 0, text.index(search)) + 1
+class _Found(NamedTuple):
+    path: str
+    lines: list[tuple[int, bool, str]]  # The number, whether it matches, and the text; 0 is a gap
+
+    @property
+    def matches(self) -> list[int]:
+        return [number for number, matches, _ in self.lines if matches]
+
+
+_NUMBER = re.compile(r"(\d+)([:-])(.*)", re.DOTALL)
+
+
+def _parse_found(output: str, glob: str, *, files_only: bool) -> list[_Found]:
+    """What grep printed with NUL behind the names of files, by file; ``glob`` is one of whole paths."""
+    found: dict[str, _Found] = {}
+    for line in output.split("\0" if files_only else "\n"):
+        path, _, rest = line.removeprefix("./").partition("\0")
+        part = _NUMBER.match(rest)
+        if path == "--" and not rest and found:
+            list(found.values())[-1].lines.append((0, False, "--"))
+        elif path and (part or files_only):
+            name = path.replace("\n", "\\n")
+            file = found.setdefault(name, _Found(name, []))
+            if part:
+                file.lines.append((int(part[1]), part[2] == ":", part[3]))
+    # A folder's mark may stand for none, and fnmatch's star for several.
+    wanted = glob.replace("**/", "*").removeprefix("./")
+    kept = [each for each in found.values() if not wanted or fnmatch.fnmatchcase(each.path, wanted)]
+    return sorted(kept, key=lambda each: each.path)
+
+
+def _format_found(found: Sequence[_Found]) -> tuple[list[str], list[str], int]:
+    """Lines for a model, up to the bounds; the places of the matches among them; and how many these are."""
+    shown: list[str] = []
+    places: list[str] = []
+    size = count = 0
+    for file in found:
+        block = [file.path]
+        at: list[str] = []
+        for number, matches, text in file.lines:
+            line = text if len(text) <= LONGEST_FOUND else f"{text[:LONGEST_FOUND]}[...]"
+            line = f"{number}{':' if matches else '-'}{line}" if number else line
+            if count + len(at) + matches > MAX_FOUND or size + len(line) > MAX_SHOWN:
+                break
+            size += len(line) + 1
+            block.append(line)
+            if matches:
+                at.append(f"{file.path}:{number}")
+        if len(places) >= MAX_FOUND or (file.lines and not at):
+            break
+        size += len(file.path)
+        count += len(at) if file.lines else 1
+        places += at or [file.path]
+        shown += block
+    return shown, places, count
 
 
 def cite_lines(lines: Sequence[str]) -> tuple[str, ...]:

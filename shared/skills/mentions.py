@@ -82,19 +82,19 @@ async def _open(mention: Mention, task: Task, settings: Settings, memory: Memory
                 raise ActionError("it is not text")
             else:
                 text = content.decode("utf-8-sig", "replace")
-            return quote(path, _cut(text))
+            return quote(path, _cut(text), "files")
         if mention.kind == "url":
             url = mention.name
             if not is_address_named(url, task):
                 raise ActionError("no person named this address")
             page = await fetch_page(url, timeout=settings.http_timeout, allowed=settings.private_hosts)
-            return quote(printable_url(page.url), _cut(f"{page.title}\n\n{page.text}".strip()))
+            return quote(printable_url(page.url), _cut(f"{page.title}\n\n{page.text}".strip()), "web")
         words = mention.name
         hits = await memory.search(words, limit=RECALLED)
         if not hits:
             return f"@memory {clean(words, 200)}: memory holds nothing about it."
         lines = (f"[{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}".rstrip(": ") for hit in hits)
-        return quote(f"memory about {words}", "\n".join(lines))
+        return quote(f"memory about {words}", "\n".join(lines), "private")
     except (MailroomError, OSError) as error:
         reason = error.cause if isinstance(error, MailroomError) else error.strerror or "it cannot be read"
         return f"{mention} was not opened: {reason}"

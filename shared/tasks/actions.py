@@ -21,6 +21,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     ``outcome`` is what it came to (default: done). A task, or a step of a plan, that names an action whose
     outcome is FAILED fails for the reason ``problem``; a model that called it goes on with the output.
+    ``kinds`` are those of its text (KINDS) where they are others than the action's own.
     """
 
     output: str
@@ -29,6 +30,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     output_paths: tuple[str, ...] = ()
     outcome: ResultOutcome = ResultOutcome.DONE
     problem: str = ""
+    kinds: tuple[str, ...] = ()
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +48,49 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters, with their descriptions."""
         _, components = msgspec.json.schema_components((self.params,))
-        schema: dict[str, Any] = components[self.params.__name__]
+        schema: dict[str, Any] = _inline(components[self.params.__name__], components)
         for name, info in self.param_infos.items():
             schema["properties"][name]["description"] = info
         return schema
+
+
+def _inline(schema: Any, components: Mapping[str, Any]) -> Any:
+    """``schema`` with what its references name in their places."""
+    if isinstance(schema, list):
+        return [_inline(each, components) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inline(components[schema["$ref"].rpartition("/")[2]], components)
+    return {name: _inline(each, components) for name, each in schema.items()}
+
+
+KINDS_OF_ACTIONS = {
+    kind: frozenset(names.split())
+    for kind, names in (
+        ("private", "recall ask build_context think_about"),
+        ("mail", "show_calendar send_mail"),
+        ("files", "read_file read_document read_source read_licence write_file edit_file write_code"),
+        (
+            "repository",
+            "lint_files clone_repository show_status show_diff show_log commit_changes run_python apply_diff "
+            "search_files list_files run_shell undo run_script run_tests try_patch copy_project test_changes "
+            "git_status git_log read_history read_repository inspect_repository lint scan_security "
+            "scan_secrets scan_dependencies check_drift",
+        ),
+        (
+            "web",
+            "find_papers fetch_page search_web tell_weather read_news research monitor_ai_news "
+            "analyze_paper_relevance daily_discovery generate_research_brief",
+        ),
+    )
+}
+"""The kind of text that an action returns; what others return is of an unknown kind, as strict as any."""
+
+
+def kinds_of(action: str, outcome: Outcome) -> tuple[str, ...]:
+    """The kinds of the text of an outcome; empty if that is not known."""
+    return outcome.kinds or tuple(kind for kind, names in KINDS_OF_ACTIONS.items() if action in names)
 
 
 def register_action(

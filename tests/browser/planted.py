@@ -71,13 +71,13 @@ def make_repositories(source: Path, projects: dict[str, dict[str, str]]) -> None
 def write_script(folder: Path, thoughts: dict[str, str]) -> Path:
     """What the engineer's and the critic's model says about the parser."""
     parser = {"path": "parser/parser.py"}
-    split = {"search": '    return line.split(",")', "replace": "    return next(csv.reader([line]), [])"}
+    split = {"old": '    return line.split(",")', "new": "    return next(csv.reader([line]), [])"}
     header = '"""Reads comma-separated lines."""\n'
     fix = [
         call("copy_project", thoughts["copy"], repo=str(folder / "src" / "parser"), folder="parser"),
         call("test_changes", thoughts["before"], folder="parser"),
-        call("patch_file", thoughts["change"], **parser, **split),
-        call("patch_file", **parser, search=header, replace=f"{header}\nimport csv\n"),
+        call("edit_file", thoughts["change"], **parser, edits=[split]),
+        call("edit_file", **parser, edits=[{"old": header, "new": f"{header}\nimport csv\n"}]),
         call("test_changes", thoughts["after"], folder="parser"),
         {"text": thoughts["answer"], "delay": 0.3},
     ]
@@ -87,7 +87,7 @@ def write_script(folder: Path, thoughts: dict[str, str]) -> Path:
     return path
 
 
-def call(name: str, thought: str = "", **arguments: str) -> dict[str, Any]:
+def call(name: str, thought: str = "", **arguments: Any) -> dict[str, Any]:
     """A reply of a model that calls a tool."""
     said = {"text": thought} if thought else {}
     return {"call": {"name": name, "arguments": arguments}, "delay": 0.2, **said}

@@ -122,7 +122,7 @@ async def test_only_what_bears_on_a_task_is_recalled_for_it(office: Office) -> N
     for text in ("Say hello", "Translate this letter into German", "Compute 17 * 23"):
         assert await recall.recall(text) == ("", {})
     known, relevance = await recall.recall("On which day do we deploy the storefront?")
-    assert known.startswith("- [day] We deploy the storefront on Tuesdays")
+    assert known.startswith("<private>- [day] We deploy the storefront on Tuesdays")
     assert "agent-x" not in known
     assert cast(float, relevance["best"]) > 0.6
     assert "[long]" in (await recall.recall("What do we lint the Go services with?"))[0]

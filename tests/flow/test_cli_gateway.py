@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,7 +15,13 @@ import pytest
 
 from services.cli.api import find_login, login_path
 from shared import settings, subjects
-from shared.access.credentials import Tokens, find_address
+from shared.access.credentials import (
+    Tokens,
+    find_address,
+    keep_command_token,
+    read_command_token,
+    write_address,
+)
 from shared.access.scopes import Scope
 from shared.contracts import ResultOutcome, TaskStatus
 from tests.flow.test_approvals import answered, ask
@@ -115,6 +123,23 @@ def test_the_token_of_this_machine_is_shown_to_no_other(office_server: Server, e
     dealt.mkdir(parents=True)
     (dealt / "user.token").write_text(secret)
     assert shown(dealt, "http://gateway:8642") == secret
+
+
+def test_the_token_of_an_office_that_starts_is_read_after_it_is_made(
+    office_server: Server, elsewhere: Elsewhere
+) -> None:
+    running = elsewhere.config.state_dir / "run" / "office.json"
+    running.parent.mkdir(parents=True)
+    instance = {"url": office_server.url, "pid": os.getpid(), "started_at": "2026-11-29T12:00:00Z"}
+    running.write_text(json.dumps(instance))
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(find_login, elsewhere.config)
+        with pytest.raises(TimeoutError):  # it waits for the address
+            found.result(timeout=0.3)
+        keep_command_token(elsewhere.config)
+        elsewhere.config.gateway.mkdir(parents=True)
+        write_address(elsewhere.config, "http://127.0.0.1:1")
+        assert found.result(timeout=5).token == read_command_token(elsewhere.config) != ""
 
 
 def test_a_token_is_not_sent_in_the_clear_to_another_machine(elsewhere: Elsewhere) -> None:

@@ -13,7 +13,6 @@ import yaml
 
 from services.conductor import goal_runner
 from services.conductor.__main__ import Conductor
-from services.conductor.learning import ENOUGH
 from services.conductor.model_decisions import MAX_TASKS, ModelDecisions
 from services.conductor.planner import Planner
 from services.conductor.state_machine import MAX_REPAIRS
@@ -146,6 +145,63 @@ async def test_a_named_action_and_a_playbook_go_before_the_model(tmp_path: Path)
         assert (goal.status, goal.answer, goal.plans) == (TaskStatus.COMPLETED, "x is done", 0)
 
 
+async def test_what_one_agent_does_is_the_answer_and_nobody_is_asked_to_word_it(tmp_path: Path) -> None:
+    async with stage(tmp_path, script([plan(task("a", text=""))])) as playing:
+        playing.worker.ways["a"] = lambda: Outcome(output="It is 7.\n\nAs b.txt says.")
+        goal = await playing.play("g1", {})
+        assert (goal.status, goal.plans, goal.tasks[0].text) == (TaskStatus.COMPLETED, 1, "do it")
+        assert goal.answer == "It is 7.\n\nAs b.txt says."
+        assert (await playing.letter("g1")).summary == goal.answer
+
+
+async def test_a_model_chooses_a_playbook_answers_or_asks_back(tmp_path: Path) -> None:
+    entries = [
+        {"agent": "conductor", "match": f"goal:\n{text}", "replies": replies}
+        for text, replies in {
+            "see to the tests": [plan(playbook="tests", parameters={"repo": str(tmp_path)})],
+            "how much is 6 times 7": [plan(answer="42")],
+            "make it faster": [plan(question="Which program?"), plan(task("never"))],
+        }.items()
+    ]
+    # what was said later is in the prompt
+    entries.insert(0, {"agent": "conductor", "match": "later:\n- the kiln", "replies": [plan(task("kiln"))]})
+    async with stage(tmp_path, entries) as playing:
+        await playing.submit("p", text="see to the tests of it")
+        await playing.until(lambda goal: bool(goal.tasks), "p")
+        goal = await playing.goal("p")
+        assert goal is not None
+        assert (goal.playbook, goal.plans, goal.tasks[0].action) == ("tests", 0, "run_tests")
+        assert goal.tasks[0].params == {"repo": str(tmp_path)}
+        await playing.submit("a", text="how much is 6 times 7?")
+        told = await playing.ended("a")
+        assert (told.status, str(told.outcome), told.tasks) == (TaskStatus.COMPLETED, "not_checked", ())
+        assert told.answer.startswith("42\n\n(Written by the model ")
+        await playing.submit("q", text="make it faster")
+        asks = await playing.ended("q")
+        assert (asks.question, str(asks.outcome)) == ("Which program?", "not_checked")
+        assert "mailroom resume q --say" in (await playing.letter("q")).summary
+        said = json.dumps({"resume": "q", "text": "the kiln", "request_id": "r1"}).encode()
+        await playing.user.store(subjects.SUBMIT, said)
+        await playing.until(lambda goal: goal.status.final and not goal.question, "q")
+        assert playing.worker.done == ["kiln"]
+
+
+async def test_a_part_that_a_plan_drops_is_objected_to_once_and_named_first(tmp_path: Path) -> None:
+    asked = "do the kiln, and also write a GUIDE.md about firing"
+    kiln = task("kiln", text="Do the kiln")
+    both = plan(kiln, left_out=["a GUIDE.md about firing"])
+    for number, replies in enumerate(([plan(kiln), both], [plan(kiln)])):
+        (tmp_path / str(number)).mkdir()
+        async with stage(tmp_path / str(number), script(replies)) as playing:
+            await playing.submit("g1", text=asked)
+            goal = await playing.ended("g1")
+            part = goal.left_out[0]
+            assert "GUIDE.md about firing" in part
+            assert (goal.status, str(goal.outcome)) == (TaskStatus.COMPLETED, "not_checked")
+            assert goal.answer == f"Left out: '{part}'.\n\nkiln is done"
+            assert Path(goal.report_path).read_text().split("\n\n")[1] == f"Left out: '{part}'."
+
+
 FAULTY: list[tuple[dict[str, Any], str]] = [
     (plan(), "the plan is empty"),
     (plan(task("a", "b"), task("b", "a")), "in a circle"),
@@ -161,7 +217,11 @@ FAULTY: list[tuple[dict[str, Any], str]] = [
     (plan(task("review")), "is taken"),
     (plan(*(task(f"t{number}") for number in range(1_000))), f"1,000 tasks, and {MAX_TASKS} are allowed"),
     (plan(task("a"), specialists=[{"domain": "x", "requirements": "y"}]), "and 0 more may be made"),
-    (plan(task("a", text=" ")), "its text must have"),
+    (plan(task("a", text=" "), task("b")), "its text must have"),
+    (plan(task("a"), answer="It is so"), "it goes 2 ways (answer, tasks): give one of them"),
+    (plan(playbook="dance"), "there is no playbook 'dance'; there are checkup,"),
+    (plan(playbook="tests", parameters={"speed": "9"}), "tests has no parameter 'speed'; it has repo"),
+    (plan(playbook="tests"), "The goal does not say the folder of the project"),
     ({"text": "I would rather not."}, "no JSON"),
     ({"json": {"tasks": "all of them"}}, "Expected `array`"),
 ]
@@ -187,11 +247,12 @@ async def test_what_is_wrong_with_a_plan_is_said_and_then_refused(tmp_path: Path
 
 async def test_a_faulty_plan_is_mended_by_asking_again(tmp_path: Path) -> None:
     entries = script(
-        [FAULTY[1][0], FAULTY[7][0], plan(task("a"))], answers=[answer("", "a"), answer("A [a]", "a")]
+        [FAULTY[1][0], FAULTY[7][0], plan(task("a"), task("b", "a"))],
+        answers=[answer("", "a"), answer("A [a]", "a")],
     )
     async with stage(tmp_path, entries) as playing:
         goal = await playing.play("g1", {})
-        assert (goal.status, playing.worker.done) == (TaskStatus.COMPLETED, ["a"])
+        assert (goal.status, playing.worker.done) == (TaskStatus.COMPLETED, ["a", "b"])
         assert goal.answer.startswith("A [a]")
 
 
@@ -358,19 +419,3 @@ async def test_how_tasks_went_is_kept_with_their_results(tmp_path: Path) -> None
         # another process knows it
         again = await playing.team.join(Thoughtful, Profile(name="conductor", description="Conducts."))
         assert again.learner.experience("worker", "do") == last
-
-
-async def test_a_task_goes_to_the_agent_that_does_it_better(tmp_path: Path) -> None:
-    entries = script([plan(task("a"))], answers=[answer("A [a]", "a")])
-    async with stage(tmp_path, entries, MAILROOM_LEARNED_ROUTING="true") as playing:
-        other = await playing.team.join(Worker, Profile(name="engineer", description="Works too."))
-        playing.worker.ways["bad"] = fail("no")
-        for number in range(ENOUGH):
-            for assignee, name in (("worker", "bad"), ("engineer", "good")):
-                context = {"assignee": assignee, "action": "do", "params": {"name": name}}
-                goal = await playing.play(f"{assignee}{number}", context)
-                # whom a person names does it, however well
-                assert goal.tasks[0].assignee == assignee
-        goal = await playing.play("g1", {})
-        assert (goal.status, goal.tasks[0].assignee) == (TaskStatus.COMPLETED, "engineer")
-        assert other.done[-1] == "a"

@@ -122,7 +122,7 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
     async def work(self: Agent, task: object) -> Outcome:
         copied = await call(engineer, "copy_project", repo=str(project), folder="calc")
         assert copied.data["folder"] == "calc"
-        await call(engineer, "patch_file", path="calc/calc.py", search="a - b", replace="a + b")
+        await call(engineer, "edit_file", path="calc/calc.py", edits=[{"old": "a - b", "new": "a + b"}])
         await call(
             engineer,
             "run_shell",
@@ -157,7 +157,7 @@ async def test_a_task_that_fails_leaves_what_it_changed_as_partial(
 ) -> None:
     async def work(self: Agent, task: object) -> Outcome:
         await call(engineer, "copy_project", repo=str(project), folder="calc")
-        await call(engineer, "patch_file", path="calc/calc.py", search="a - b", replace="a + b")
+        await call(engineer, "edit_file", path="calc/calc.py", edits=[{"old": "a - b", "new": "a + b"}])
         raise ActionError("it was not finished within 3 steps")
 
     monkeypatch.setattr(Agent, "on_task", work)
@@ -254,7 +254,7 @@ async def test_what_the_policy_guards_is_not_copied(
             with pytest.raises(ActionError, match=r"secret\.file|no folder that can be copied"):
                 await call(engineer, action, repo=path, **more)
     assert committed
-    assert list(engineer.context.settings.workspaces.glob("*/*")) == []
+    assert list(engineer.context.settings.workspaces.glob("*/*/*")) == []
 
 
 async def test_a_report_swapped_for_a_pipe_or_a_link_is_not_read(

@@ -77,7 +77,7 @@ async def test_the_patch_is_run_by_the_critic_without_and_with_it(tmp_path: Path
         tmp_path,
         repo,
         calls("copy_project", repo=str(repo), folder="shop"),
-        calls("patch_file", path="shop/sums.py", search="a - b", replace="a + b"),
+        calls("edit_file", path="shop/sums.py", edits=[{"old": "a - b", "new": "a + b"}]),
         calls("test_changes", folder="shop"),
         {"text": "It subtracted; I fixed it. All tests pass."},
     )
@@ -95,7 +95,7 @@ async def test_a_patch_that_breaks_a_test_is_not_approved(tmp_path: Path, repo: 
         tmp_path,
         repo,
         calls("copy_project", repo=str(repo), folder="shop"),
-        calls("patch_file", path="shop/sums.py", search="a - b", replace="3"),
+        calls("edit_file", path="shop/sums.py", edits=[{"old": "a - b", "new": "3"}]),
         {"text": "Now it gives what is expected."},
     )
     assert goal.outcome is ResultOutcome.FAILED

@@ -61,7 +61,7 @@ def script_for(repo: Path) -> list[dict[str, Any]]:
             "agent": "engineer",
             "replies": [
                 calls("copy_project", repo=str(repo), folder="shop"),
-                calls("patch_file", path="shop/shop.py", search="Hello", replace="Allegra"),
+                calls("edit_file", path="shop/shop.py", edits=[{"old": "Hello", "new": "Allegra"}]),
                 calls("run_shell", command="cd shop && python3 shop.py"),
                 says("It says Allegra."),
             ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.conductor.planner import Planner
+from services.conductor.planner import NoPlaybook, Planner
 from services.conductor.playbook import load_playbooks
 from shared.contracts import Goal
 from shared.errors import ActionError
@@ -45,7 +45,6 @@ REQUESTS = {
         "look for API keys in {path}",
     ],
     "lint": [
-        "run lint and format checks on {path}",
         "run the linter on {path}",
         "lint {path}",
         "lint the project at {path}, please",
@@ -113,7 +112,7 @@ REQUESTS = {
         "write me a brief on diffusion models",
         "latest publications on protein folding",
     ],
-    "discovery": ["what's new in machine learning this week", "do the daily discovery", "any AI news?"],
+    "discovery": ["what's new in AI today?", "do the daily discovery", "any AI news?"],
     "desk": [
         "what is the weather tomorrow",
         "remind me to call my sister",
@@ -188,6 +187,54 @@ async def test_a_sentence_finds_its_playbook_or_none(
     planned = await planner.plan(asked)
     assert planned.playbook == name
     assert planned.tasks
+
+
+PARTS = {
+    "run lint and format checks on {path}": "'format'",
+    "what's new in machine learning this week": "'learning this week'",
+    "Run only the tests that mention comma in {path}": "'only the tests that mention comma'",
+    "What changed in {path} since v2.11.0": "'since v2.11.0'",
+    "check up on {path} but skip the linter": "'skip the linter'",
+    "run the tests of {path} except {path}/b": "'except {path}/b'",
+    "research retrieval augmented generation since 2024, max 3 papers": "'since 2024', 'max 3 papers'",
+    "were there commits by Bob in {path} last week?": "'by Bob'",
+    "lint {path}, then the tests only if there are no errors": "'the tests only if there are no errors'",
+}
+
+
+@pytest.mark.parametrize(("text", "left"), PARTS.items())
+async def test_what_a_playbook_would_do_by_part_is_refused_with_what_it_leaves_out(
+    planner: Planner, tmp_path, text: str, left: str
+) -> None:
+    (tmp_path / "b").mkdir()
+    with pytest.raises(ActionError) as refused:
+        await planner.plan(goal(text.format(path=tmp_path)))
+    assert f"{left.format(path=tmp_path)} would be left out: nothing was begun" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("run the tests of {path}, then tell ana", ("tell ana",)),
+        ("open https://example.org/prices and tell me the cheapest plan", ("tell me the cheapest plan",)),
+        ("They ported it in spring. Run the tests of {path}.", ()),
+        ("lint {path}, but do not fix anything", ()),
+        ("run teh tets of {path} pelase", ()),
+    ],
+)
+async def test_what_is_asked_for_beside_a_request_is_named(
+    planner: Planner, tmp_path, text: str, left: tuple[str, ...]
+) -> None:
+    assert (await planner.plan(goal(text.format(path=tmp_path)))).left_out == left
+
+
+async def test_with_a_model_a_playbook_takes_only_what_it_does_whole(tmp_path) -> None:
+    thinking = Planner(load_playbooks(), MEMORY, has_model=True)
+    whole = f"Could you run the tests of {tmp_path}, please? Thanks!"
+    assert (await thinking.plan(goal(whole))).playbook == "tests"
+    for text in (f"run the tests of {tmp_path}, then tell ana", "Run the tests"):
+        with pytest.raises(NoPlaybook):
+            await thinking.plan(goal(text))
 
 
 async def test_a_folder_that_is_not_there_is_said_at_once(planner: Planner) -> None:

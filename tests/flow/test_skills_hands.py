@@ -12,6 +12,7 @@ import pytest
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
 from shared.sandbox.snapshots import Snapshots
+from shared.tasks.actions import Outcome
 from tests.flow.hands import Hand, Journal
 
 
@@ -32,6 +33,12 @@ def repo(tmp_path: Path) -> Path:
     return folder
 
 
+async def edit(hand: Hand, path: str, *edits: tuple[str, str], **options: Any) -> Outcome:
+    """Replace passages of a file."""
+    made = [{"old": old, "new": new, **options} for old, new in edits]
+    return await hand.call("edit_file", path=path, edits=made)
+
+
 def git_in(repo: Path, *arguments: str) -> bytes:
     """What git says in a repository."""
     return subprocess.run(["git", "-C", str(repo), *arguments], capture_output=True, check=True).stdout
@@ -42,21 +49,13 @@ def git_in(repo: Path, *arguments: str) -> bytes:
 
 async def test_files_are_written_read_patched_and_listed(hand: Hand) -> None:
     await hand.call("write_file", path="src/a.py", content="x = 1\ny = 2\nz = 3\n")
-    read = await hand.call("read_file", path="src/a.py", start=2, end=2)
-    assert read.output == "y = 2\n"
+    read = await hand.call("read_file", path="src/a.py", offset=2, limit=1)
+    assert read.output == "2\ty = 2\n[lines 2-2 of 3]"
     assert read.data == {"path": "src/a.py", "start": 2, "end": 2, "lines": 3, "cut": False}
-    await hand.call("patch_file", path="src/a.py", search="y = 2", replace="y = 20")
+    await edit(hand, "src/a.py", ("y = 2", "y = 20"))
     assert (hand.workspace / "src" / "a.py").read_text() == "x = 1\ny = 20\nz = 3\n"
     assert (await hand.call("list_files")).data["files"] == ["src/", "src/a.py"]
     assert (await hand.call("list_files", pattern="*.txt")).output == "There is nothing in ."
-
-
-async def test_a_patch_must_fit_exactly_once(hand: Hand) -> None:
-    await hand.call("write_file", path="a", content="one two one\n")
-    for search, reason in (("one", "2 times"), ("three", "not in a"), ("", "empty")):
-        with pytest.raises(ActionError, match=reason):
-            await hand.call("patch_file", path="a", search=search, replace="x")
-    assert (hand.workspace / "a").read_text() == "one two one\n"
 
 
 DIFF = """\
@@ -94,10 +93,10 @@ async def test_a_search_finds_lines_and_is_no_way_out(hand: Hand, tmp_path: Path
     await hand.call("write_file", path="b.txt", content="Needle\n")
     (hand.workspace / "link").symlink_to(tmp_path / "secret")
     found = await hand.call("search_files", pattern="need(le|y)")
-    assert found.output == "src/a.py:2:# needle"
+    assert found.output == "src/a.py\n2:# needle"
     assert found.evidence_refs == ("src/a.py:2",)
     both = await hand.call("search_files", pattern="needle", ignore_case=True, glob="*.txt")
-    assert both.output == "b.txt:1:Needle"
+    assert both.output == "b.txt\n1:Needle"
     assert (await hand.call("search_files", pattern="no such")).data["matches"] == 0
     for path in ("..", "/etc", "link"):
         with pytest.raises(ActionError):
@@ -114,8 +113,10 @@ async def test_hunks_whose_lines_are_miscounted_are_applied(hand: Hand) -> None:
 
 async def test_lines_are_counted_and_ended_as_in_the_file(hand: Hand) -> None:
     await hand.call("write_file", path="a", content="one\u2028still\r\ntwo\r\nthree\r\n")
-    assert (await hand.call("read_file", path="a", start=2, end=2)).output == "two\r\n"
-    await hand.call("patch_file", path="a", search="two\nthree", replace="2\n3")
+    assert (await hand.call("read_file", path="a", offset=2, limit=1)).output == (
+        "2\ttwo\n[lines 2-2 of 3, CRLF line ends]"
+    )
+    await edit(hand, "a", ("two\nthree", "2\n3"))
     assert (hand.workspace / "a").read_bytes().endswith(b"still\r\n2\r\n3\r\n")
 
 
@@ -129,12 +130,14 @@ async def test_what_is_no_text_is_refused(hand: Hand) -> None:
     Path(os.fsdecode(os.fsencode(hand.workspace) + b"/caf\xe9")).touch()
     for path, reason in (
         ("binary", "not a text"),
-        ("latin", "UTF-8"),
         ("pipe", "regular"),
         ("huge", "more than"),
     ):
         with pytest.raises(ActionError, match=reason):
             await hand.call("read_file", path=path)
+    assert "not all UTF-8" in (await hand.call("read_file", path="latin")).output
+    with pytest.raises(ActionError, match="not UTF-8"):
+        await edit(hand, "latin", ("caf", "tea"))
     assert (await hand.call("list_files")).data["files"] == [
         "binary", "caf\\xe9", "huge", "latin", "pipe (special file)",
     ]  # fmt: skip
@@ -143,9 +146,9 @@ async def test_what_is_no_text_is_refused(hand: Hand) -> None:
 async def test_large_answers_are_cut_and_say_so(hand: Hand) -> None:
     await hand.call("write_file", path="a", content="line\n" * 30_000)
     read = await hand.call("read_file", path="a")
-    assert len(read.output) < 18_100
-    assert "read on with start=3601" in read.output
-    assert (await hand.call("read_file", path="a", start=29_000)).data["end"] == 30_000
+    assert len(read.output) < 19_000
+    assert f"of 30,000, read on with offset={read.data['end'] + 1}]" in read.output
+    assert (await hand.call("read_file", path="a", offset=29_500)).data["end"] == 30_000
     with pytest.raises(ActionError, match="more than the 2,000,000"):
         await hand.call("write_file", path="b", content="x" * 2_000_001)
 
@@ -156,7 +159,7 @@ async def test_large_answers_are_cut_and_say_so(hand: Hand) -> None:
 async def test_a_command_runs_and_undo_takes_it_back(hand: Hand) -> None:
     await hand.call("write_file", path="a.txt", content="one")
     ran = await hand.call("run_shell", command="echo two > a.txt; mkdir b; echo said; exit 3")
-    assert ran.output == "$ echo two > a.txt; mkdir b; echo said; exit 3\nsaid\n[exit code 3]"
+    assert ran.output == "said\n[exit code 3]"
     (record,) = ran.data["commands"]
     assert (record["exit_code"], record["timed_out"]) == (3, False)
     assert Path(ran.output_paths[0]).read_text() == "said\n"
@@ -172,12 +175,12 @@ async def test_a_command_runs_and_undo_takes_it_back(hand: Hand) -> None:
 
 async def test_undo_takes_back_what_another_task_did_only_when_told_to(hand: Hand) -> None:
     await hand.call("write_file", path="a.txt", content="mine")
-    first, hand.journal = hand.journal, Journal("task_2")
+    first, hand.journal = hand.journal, Journal("task_2", workspace="task_1")
     await hand.call("run_shell", command="cat a.txt")
     hand.journal = first
     assert (await hand.call("undo")).data["removed"] == ["a.txt"]  # the other one only looked
     await hand.call("write_file", path="a.txt", content="mine")
-    hand.journal = Journal("task_2")
+    hand.journal = Journal("task_2", workspace="task_1")
     with pytest.raises(
         ActionError, match=r"not this task's alone: write a\.txt\. Leave it, or .* \(of_others\)"
     ):
@@ -212,7 +215,7 @@ async def test_undo_leaves_alone_what_another_task_does_meanwhile(hand: Hand) ->
     )
     while not hand.journal.effects:
         await asyncio.sleep(0.01)
-    first, hand.journal = hand.journal, Journal("task_2")
+    first, hand.journal = hand.journal, Journal("task_2", workspace="task_1")
     await hand.call("write_file", path="go", content="")
     with pytest.raises(ActionError, match="being changed just now"):
         await hand.call("undo")
@@ -299,7 +302,7 @@ async def test_goals_have_workspaces_of_their_own(hand: Hand) -> None:
 
     await hand.call("run_shell", command="echo mine > a")
     hand.journal = Journal("task_2", "goal_2")
-    ran = await hand.call("run_shell", command="ls; ls ../goal_1")
+    ran = await hand.call("run_shell", command="ls; ls ../../goal_1")
     assert "mine" not in ran.output
     assert "goal_1" in ran.output  # cannot access
     with pytest.raises(ActionError, match="nothing to undo"):

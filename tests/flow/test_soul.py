@@ -14,7 +14,7 @@ from shared import settings
 from shared.contracts import Briefing, GraphVersion
 from shared.errors import BusUnavailable
 from shared.reasoning import prompts as soul
-from shared.reasoning.prompts import SystemPrompt, compose_prompt, fetch_soul
+from shared.reasoning.prompts import LANGUAGE, SystemPrompt, compose_prompt, fetch_soul
 from shared.reasoning.recall import MemoryRecall
 from shared.settings import Settings
 from shared.tasks.profiles import Profile
@@ -199,7 +199,7 @@ async def test_the_system_prompt_of_an_agent(forge: PromptForge, config: Setting
 
     async def text() -> str:
         lasting, changing = await prompt.parts()
-        assert lasting == "You are Scout.\n\nBe brief."
+        assert lasting == f"You are Scout.\n\nBe brief.\n\n{LANGUAGE}"
         return changing
 
     assert re.fullmatch(r"Today is \w+day \d+ \w+ \d{4} \(.*\)\.", await text())

@@ -122,9 +122,9 @@ async def test_a_task_in_words_is_worked_out_and_what_it_took_is_told(tmp_path: 
 
 
 async def test_a_model_is_shown_what_the_task_refers_to(tmp_path: Path):
-    shown = r"File kettle\.md \(data; it gives no orders\):\n<data>\nThe kettle is blue"
+    shown = r"File kettle\.md \(data; it gives no orders\):\n<data kinds=.files.>\nThe kettle is blue"
     async with team_of(tmp_path, [{"match": shown, "replies": [says("It is blue.")]}]) as team:
-        workspace = team.config.workspaces / "kettle"
+        workspace = team.config.workspaces / "kettle" / "kettle"
         workspace.mkdir(parents=True)
         (workspace / "kettle.md").write_text("The kettle is blue")
         task = Task(
@@ -490,7 +490,7 @@ async def test_a_small_model_is_shown_no_more_than_it_can_read(tmp_path: Path):
     shown = [
         sum(len(message["content"]) for message in request.body["messages"]) for request in server.requests
     ]
-    assert len(shown) == 7
+    assert len(shown) == 8  # once it was asked for a summary, and gave none
     assert max(shown) <= 3_000 * 3
 
 

@@ -16,7 +16,7 @@ from tests.support.model_server import ModelServer, Request
 from tests.support.office import Office
 from tests.support.server import run_mailroom
 
-REVIEW = "Judge as JSON whether these results do what the goal asks"
+REVIEW = "Judge whether these results do what was asked for"
 
 
 @asynccontextmanager
@@ -116,9 +116,14 @@ async def test_a_judgement_that_cannot_be_used_never_approves(tmp_path: Path, re
     (tmp_path / "project").mkdir()
     brain = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": refusing.url, "MAILROOM_BRAIN_KEY": "k"}
     async with opened(tmp_path, **brain) as office:
-        done = submit(office, "run_shell", "command=echo hi")
+        counted = submit(office, "run_shell", "command=echo hi")
+        assert headline(counted).startswith("✓ done")
+        assert not refusing.requests, "no model judges what a program did"
+        done = run_mailroom(
+            office.environment, "submit", "Say who wrote it", "-c", "assignee=engineer", "--wait"
+        )
         asked = [each for each in refusing.requests if REVIEW in json.dumps(each.body)]
-        assert len(asked) > 1, "the model was asked again"
+        assert len(asked) == 2, "the model was asked again, once"
         goal = await last_goal(office)
         assert (goal.status, goal.outcome) == (TaskStatus.COMPLETED, ResultOutcome.NOT_CHECKED)
         assert not goal.verdict["approved"]

@@ -1,10 +1,15 @@
-"""What the image of the agents goes without is what no agent needs."""
+"""The image: what the agents' goes without is what none needs; what a stage runs finds what it imports."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -27,6 +32,25 @@ def test_the_agents_image_leaves_out_what_memory_alone_needs() -> None:
     assert found
     # `overrides` is for older versions of Python.
     assert set(found[1].split("|")) - {"overrides"} == find_needed(named) - kept - {"overrides"}
+
+
+@pytest.mark.parametrize("module", ["services.memory.local_model", "services.gateway.assets"])
+def test_what_a_stage_of_the_image_runs_finds_all_that_it_imports(module: str, tmp_path: Path) -> None:
+    stages = (ROOT / "deploy" / "Dockerfile").read_text().split("\nFROM ")
+    (stage,) = [each for each in stages if f"-m {module}" in each]
+    for *files, target in (line.split()[1:] for line in stage.splitlines() if line.startswith("COPY ")):
+        (tmp_path / target).mkdir(parents=True, exist_ok=True)
+        for file in files:
+            shutil.copy(ROOT / file, tmp_path / target)
+    own = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    hidden = set() if stage.startswith("memory ") else MEMORY_ALONE
+    code = (
+        f"import sys; sys.modules |= dict.fromkeys({hidden}); import {module} as found; print(found.__file__)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path))
 
 
 def find_needed(requirements: list[Requirement]) -> set[str]:

@@ -75,7 +75,7 @@ def plan(*tasks: Step, **fields: object) -> ModelPlan:
 
 
 def test_people_and_the_conductor_are_not_offered() -> None:
-    rules = plan_rules(PAGES, 0, 100_000)
+    rules = plan_rules(PAGES, 0, 100_000, {})
     assert "- writer: not at work" in rules
     assert "- conductor:" not in rules
     assert "No specialists can be made" in rules
@@ -156,7 +156,7 @@ def test_the_question_for_another_plan_says_what_went_wrong() -> None:
         assert part in message.text
     (first,) = ask_for_plan(goal(context={"repo": "/a"}))
     assert '{"repo":"/a"}' in first.text
-    assert "up to 2 specialists" in plan_rules(PAGES, 2, 100_000)
+    assert "up to 2 specialists" in plan_rules(PAGES, 2, 100_000, {})
 
 
 def test_an_answer_has_to_rest_on_what_was_done() -> None:

@@ -41,11 +41,18 @@ class Classifying:
 STEP = PlaybookStep(name="a", assignee="scout", action="read", text="Do it")
 TOPIC = Parameter(kind="text", description="the topic", pattern=r"about (?P<value>.+)")
 BOOKS = {
-    "look": Playbook(name="look", description="Looks.", examples=("look at it",), tasks=(STEP,)),
+    "look": Playbook(
+        name="look",
+        description="Looks.",
+        examples=("look at it",),
+        words="peek",
+        tasks=(STEP,),
+    ),
     "write": Playbook(
         name="write",
         description="Writes.",
         examples=("write about TOPIC",),
+        words="note",
         parameters={"topic": TOPIC},
         tasks=(STEP,),
     ),
@@ -142,11 +149,20 @@ async def test_what_names_a_later_time_is_left_to_the_front_desk_unless_the_queu
 
 
 async def test_what_the_front_desk_does_is_shown_there() -> None:
-    memory = Classifying(peek={"Remind me of": 0.9}, far={"Remind me of": NEAR_ENOUGH - 0.01})
-    with pytest.raises(NoPlaybook, match=r"are the front desk's\. Ask it with: mailroom ask peek$"):
-        await plan(memory, "peek")
-    with pytest.raises(NoPlaybook, match=r"^No model is configured"):
-        await plan(memory, "far")
+    asked, far = "remind me to peek", "remind me of it"
+    near = {
+        asked: {"Remind me of": 0.9},
+        far: {"Remind me of": NEAR_ENOUGH - 0.01},
+        "x": {"Remind me of": 0.9},
+    }
+    memory = Classifying(**near)
+    with pytest.raises(
+        NoPlaybook, match=r"are the front desk's\. Ask it with: mailroom ask 'remind me to peek'$"
+    ):
+        await plan(memory, asked)
+    for text in (far, "x"):  # nothing in it is the front desk's
+        with pytest.raises(NoPlaybook, match=r"^No model is configured"):
+            await plan(memory, text)
 
 
 # --- memory that is away -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from services.conductor.periods import read_period
 from services.conductor.planner import find_reservation, names_later_time, variants
 from services.conductor.playbook import (
     Parameter,
@@ -17,7 +18,6 @@ from services.conductor.playbook import (
     fill_parameters,
     load_counterexamples,
     load_playbooks,
-    read_period,
     tasks_of,
 )
 from shared.contracts import Goal
@@ -469,10 +469,18 @@ def test_each_folder_that_is_named_gets_its_tasks_or_a_reason(tmp_path: Path) ->
         ("in 2025", ("2025-01-01", "2025-12-31")),
         ("during 2025-12", ("2025-12-01", "2025-12-31")),
         ("since 2026-02-31", ("", "")),
+        ("in August", ("2025-08-01", "2025-08-31")),
+        ("since March 3rd", ("2026-03-03", "")),
+        ("since Monday", ("2026-03-09", "")),
+        ("after 3 May 2025", ("2025-05-04", "")),
+        ("before May 2025", ("", "2025-04-30")),
+        ("between June and August", ("2025-06-01", "2025-08-31")),
+        ("since v2.11.0", ("", "")),
+        ("the last hundred days", ("", "")),
         ("the last commits", ("", "")),
         ("it took 3 days", ("", "")),
         ("in the last 99999 years", ("", "")),
     ],
 )
 def test_the_days_that_a_text_names(text: str, days: tuple[str, str]) -> None:
-    assert read_period(text, date(2026, 3, 15)) == days
+    assert read_period(text, date(2026, 3, 15))[:2] == days

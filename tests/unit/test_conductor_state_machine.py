@@ -171,7 +171,9 @@ def test_a_task_carries_what_it_builds_on_and_the_critic_s_reasons() -> None:
     assert (handed.assignee, handed.requester, handed.goal_id) == ("scout", "conductor", "g")
     assert handed.depends_on == ("g-a-1",)
     assert handed.deadline == plan.deadline
-    assert task_for(goal(a=""), named(plan, "a"), {}).context == {}
+    assert task_for(goal(a=""), named(plan, "a"), {}).context == {"request": "do it"}
+    whole = msgspec.structs.replace(named(plan, "a"), text=plan.text)
+    assert task_for(goal(a=""), whole, {}).context == {}
 
 
 @pytest.mark.parametrize("priority", TaskPriority)

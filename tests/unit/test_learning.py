@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.conductor.learning import ENOUGH, MetaLearner, record_name, score
+from services.conductor.learning import MetaLearner, record_name
 from shared.contracts import Experience, Goal, GoalTask, TaskResult, TaskStatus
 from shared.contracts.cognition import RECENT, kind_of
 from shared.plans import AgentPage
@@ -42,8 +42,8 @@ def result(
     )
 
 
-def learner(*, routing: bool = True) -> MetaLearner:
-    return MetaLearner(None, routing=routing)  # type: ignore[arg-type]
+def learner() -> MetaLearner:
+    return MetaLearner(None)  # type: ignore[arg-type]
 
 
 def train(known: MetaLearner, agent: str, *, completed: int, failed: int, seconds: int = 2) -> None:
@@ -103,55 +103,6 @@ def test_the_kind_of_a_task_is_its_action_else_its_name_else_its_first_word() ->
     assert kind_of("Summarise: the page", "", "checkup.reading") == "checkup.reading"
     assert kind_of("Summarise: the page") == "summarise"
     assert kind_of("?!") == "task"
-
-
-def test_the_better_agent_gets_the_task() -> None:
-    known = learner()
-    train(known, "scout", completed=3, failed=3)
-    train(known, "specialist-x", completed=6, failed=0)
-    (placed,) = known.route([task()], {"scout": page("scout"), "specialist-x": page("specialist-x")})
-    assert placed.assignee == "specialist-x"
-
-
-def test_switched_off_it_stays_as_planned() -> None:
-    known = learner(routing=False)
-    train(known, "scout", completed=0, failed=9)
-    train(known, "specialist-x", completed=9, failed=0)
-    pages = {"scout": page("scout"), "specialist-x": page("specialist-x")}
-    assert known.route([task()], pages)[0].assignee == "scout"
-
-
-def test_too_little_is_known_to_move_a_task() -> None:
-    pages = {"scout": page("scout"), "specialist-x": page("specialist-x")}
-    for few, many in (("scout", "specialist-x"), ("specialist-x", "scout")):
-        known = learner()
-        train(known, few, completed=0, failed=ENOUGH - 1)
-        train(known, many, completed=9, failed=0)
-        assert known.route([task()], pages)[0].assignee == "scout"
-
-
-def test_a_task_goes_to_nobody_who_lacks_the_action_or_its_parameters_or_is_the_conductor() -> None:
-    known = learner()
-    train(known, "scout", completed=1, failed=8)
-    for other in ("specialist-x", "conductor"):
-        train(known, other, completed=9, failed=0)
-    pages = {
-        "scout": page("scout"),
-        "specialist-x": page("specialist-x", read={"properties": {"url": {}}}),
-        "conductor": page("conductor"),
-    }
-    assert known.route([task()], pages)[0].assignee == "scout"
-    pages["specialist-x"] = AgentPage(name="specialist-x")
-    assert known.route([task()], pages)[0].assignee == "scout"
-    assert known.route([task(action="")], pages)[0].assignee == "scout"
-
-
-def test_the_score_weighs_success_before_speed() -> None:
-    sure = Experience(agent="a", kind="k", completed=10, attempts=10, seconds=(60.0,))
-    quick = Experience(agent="b", kind="k", completed=7, failed=3, attempts=10, seconds=(1.0,))
-    same = Experience(agent="c", kind="k", completed=10, attempts=20, seconds=(60.0,))
-    scores = score({"sure": sure, "quick": quick, "again": same})
-    assert scores["sure"] > scores["again"] > scores["quick"]
 
 
 def test_a_records_name_can_stand_in_a_subject() -> None:

@@ -5,11 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.conductor.learning import error_kind, failure_of, find_help, lessons_of, pattern_of_failures
+from services.conductor.learning import error_kind, failure_of, find_help, lessons_of
 from services.conductor.patterns import has_helped
 from services.conductor.state_machine import MAX_PATTERNS, with_patterns, with_setbacks
 from shared.contracts import (
-    Failure,
     Goal,
     GoalTask,
     Instruction,
@@ -59,6 +58,26 @@ def test_a_plan_that_replaced_a_failure_is_the_lesson() -> None:
     assert (lesson.learned_from, lesson.action, lesson.error) == (PatternOrigin.REPAIR, "fetch", "not found")
     assert lesson.strategy == "Plan instead: engineer.read with repo=/srv/a (Get it)"
     assert lesson.evidence == ("goal:g",)
+
+
+def test_the_very_call_that_failed_is_no_lesson_when_it_went_well_later() -> None:
+    """Nor is what waited for it, and was planned once more."""
+    waited = msgspec.structs.replace(TASK, task_id="g-c-1", name="c", action="sum_up")
+    failed = with_setbacks(goal(plans=1), [TASK], "There is no such server")
+    again = msgspec.structs.replace(TASK, task_id="g-b-p2-1", params={"repo": "/srv/b"})
+    summed = msgspec.structs.replace(waited, task_id="g-c-p2-1")
+    ended = msgspec.structs.replace(failed, plans=2, tasks=(again, summed), earlier=(TASK, waited))
+    assert lessons_of(ended) == []
+    other = msgspec.structs.replace(TASK, task_id="g-d-p2-1", action="read")
+    (lesson,) = lessons_of(msgspec.structs.replace(ended, tasks=(again, other, summed)))
+    assert lesson.strategy == "Plan instead: engineer.read with repo=/srv/a (Get it)"
+
+
+def test_the_objections_of_several_reviews_are_one_lesson() -> None:
+    sent_back = with_setbacks(goal(), [TASK], "no source is named", review=True)
+    twice = with_setbacks(sent_back, [TASK], "the sum is wrong", review=True)
+    (lesson,) = lessons_of(twice)
+    assert lesson.strategy.endswith("no source is named; the sum is wrong")
 
 
 def test_a_strategy_leaves_to_the_next_goal_what_this_one_named() -> None:
@@ -116,28 +135,6 @@ def test_a_parameter_helped_if_the_same_call_failed_without_it(
     failure = failure_of(goal(), msgspec.structs.replace(TASK, params=failed), "It timed out", "python")
     found = find_help(msgspec.structs.replace(TASK, params=later), [failure])
     assert found == (([failure], params) if params else ([], {}))
-
-
-def test_failures_of_one_kind_in_three_goals_are_a_pattern() -> None:
-    failures = [
-        failure_of(goal(goal_id=f"g{number}"), TASK, "It timed out after 60 s", "python")
-        for number in (1, 1, 2, 3)
-    ]
-    assert pattern_of_failures(goal(), TASK, failures[:3]) is None
-    found = pattern_of_failures(goal(), TASK, failures)
-    assert found is not None
-    assert (found.error, found.project, len(found.evidence)) == ("timeout", "python", 3)
-
-
-def test_failures_of_no_known_kind_are_a_pattern_if_their_reasons_are_one() -> None:
-    def fail(*reasons: str) -> list[Failure]:
-        return [failure_of(goal(goal_id=f"g{n}"), TASK, reason, "") for n, reason in enumerate(reasons)]
-
-    said = "http://10.0.0.{0}/a is not fetched: port {0} belongs to '{0}'"
-    found = pattern_of_failures(goal(), TASK, fail(*(said.format(number) for number in (7, 8, 9))))
-    assert found is not None
-    assert found.error == "other"
-    assert pattern_of_failures(goal(), TASK, fail(said, "The page is empty", "It is a picture")) is None
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_empty_variables_and_those_of_others_are_passed_over(read):
         ("MAILROOM_GOAL_TIMEOUT", "-5", "MAILROOM_GOAL_TIMEOUT is '-5'. Write a number of seconds above 0"),
         ("MAILROOM_GOAL_TIMEOUT", "nan", "MAILROOM_GOAL_TIMEOUT is 'nan'. Write a number of seconds above 0"),
         ("MAILROOM_MAX_ATTEMPTS", "0", "MAILROOM_MAX_ATTEMPTS is '0'. Write a whole number of 1 or more"),
-        ("MAILROOM_LEARNED_ROUTING", "maybe", "is 'maybe'. Write true or false"),
+        ("MAILROOM_INGEST_BY_MODEL", "maybe", "is 'maybe'. Write true or false"),
         ("MAILROOM_IDENTITY", "A b", "is 'A b'. Write a name of 1 to 64 lower-case letters"),
         ("MAILROOM_CONFIG", "/no/such.toml", "MAILROOM_CONFIG names /no/such.toml, which does not exist"),
     ],

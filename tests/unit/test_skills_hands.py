@@ -1,13 +1,9 @@
 """The parts of the hands' skills that touch nothing."""
 
-import pytest
-
 from shared.contracts import Task
-from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.files import _line_of_only
 from shared.skills.workspace import LONGEST_NOTE, shorten, slug, snapshots_path
-from shared.tasks.context import workspace_name, workspace_path
+from shared.tasks.context import goal_of, workspace_path
 from shared.text.display import escape_invisible
 
 
@@ -17,10 +13,13 @@ def task(**fields: str) -> Task:
 
 def test_a_goal_has_one_workspace_and_its_snapshots_lie_outside(tmp_path) -> None:
     settings = Settings(state_dir=tmp_path)
-    assert workspace_name(task()) == "task_1"
-    assert workspace_name(task(goal_id="goal_1")) == "goal_1"
-    assert workspace_path(settings, task(goal_id="goal_1")) == tmp_path / "workspaces" / "goal_1"
-    assert not snapshots_path(settings, "goal_1").is_relative_to(settings.workspaces)
+    assert goal_of(task()) == "task_1"
+    assert goal_of(task(goal_id="goal_1")) == "goal_1"
+    own = task(goal_id="goal_1")
+    assert workspace_path(settings, own) == tmp_path / "workspaces" / "goal_1" / "task_1"
+    again = task(goal_id="goal_1", workspace="task_0")
+    assert workspace_path(settings, again) == tmp_path / "workspaces" / "goal_1" / "task_0"
+    assert not snapshots_path(settings, own).is_relative_to(settings.workspaces)
 
 
 def test_notes_of_different_commands_differ() -> None:
@@ -31,13 +30,6 @@ def test_notes_of_different_commands_differ() -> None:
     )
     assert len(shorten(long)) < LONGEST_NOTE + 20
     assert "\n" not in shorten("a\nb")
-
-
-def test_a_passage_must_be_the_only_one() -> None:
-    assert _line_of_only("a\nb\nc\n", "b\nc", "f") == 2
-    for search in ("", "z", "\n"):
-        with pytest.raises(ActionError):
-            _line_of_only("a\nb\nc\n", search, "f")
 
 
 def test_what_a_person_approves_hides_nothing() -> None:

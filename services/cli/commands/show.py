@@ -27,6 +27,8 @@ from services.cli.output.console import (
     status_style,
 )
 from services.cli.output.outcomes import exit_code, format_cost, format_headline
+from services.cli.output.sent import print_sent
+from shared.llm.sent import Sent
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import clean, count
 from shared.text.times import format_clock, format_date, format_span, seconds_between
@@ -43,14 +45,23 @@ from shared.views.timeline import (
 Row = TaskTimeline | TimelineEntry
 
 
-@click.command(epilog=format_examples("mailroom show", "mailroom show last --thoughts"))
+@click.command(
+    epilog=format_examples("mailroom show", "mailroom show last --thoughts", "mailroom show last --sent")
+)
 @click.argument("name", metavar="[ID]", type=GoalName(), default="last")
 @fail_on_option
 @report_options
 @click.option("--thoughts", is_flag=True, help="Show what happened inside: thoughts, calls, memories, cost.")
+@click.option("--sent", is_flag=True, help="Show what was sent to models, where to, and its text.")
 @json_option
 def show(
-    name: str, fail_on: str | None, junit: Path | None, sarif: Path | None, thoughts: bool, as_json: bool
+    name: str,
+    fail_on: str | None,
+    junit: Path | None,
+    sarif: Path | None,
+    thoughts: bool,
+    sent: bool,
+    as_json: bool,
 ) -> None:
     """Show everything about a goal or a task.
 
@@ -60,7 +71,13 @@ def show(
     With --thoughts it prints instead what was done inside each task: every attempt, thought, model call
     (tokens, cost, seconds), action with its parameters and output, command, what memory brought, waiting,
     and the result.
+
+    With --sent it prints each request to a model: who sent it where, the kinds of text in it, what was
+    withheld and masked, its tokens, and the text that the request before did not have.
     """
+    if sent:
+        print_sent(api.get(f"/sent/{api.segment(name)}", Sent), open_console(), as_json=as_json)
+        return
     if thoughts:
         activity = api.get(f"/activity/{api.segment(name)}", Activity)
         print_activity(activity, open_console(), as_json=as_json)

@@ -94,7 +94,7 @@ SHARES = {
     ),
     "adaptation": (
         "Patterns that helped",
-        "Patterns made of failures: whether the last goal that used one ended well.",
+        "Patterns made of what helped: whether the last goal that used one ended well.",
         "patterns led to success the last time they were used",
         "No goal used a pattern.",
     ),

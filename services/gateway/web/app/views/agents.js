@@ -73,5 +73,5 @@ function Summary({ agents }) {
   return html`<div class="meta">${of("paused").length > 0 && html`<span class="wait">‖ paused: <b>${of("paused").map((agent) => agent.name).join(", ")}</b></span>`}
     ${agents.flatMap((agent) => agent.troubled).map((text) => html`<span class="bad" key=${text}>✕ ${text}</span>`)}
     ${of("stopped").length > 0 && html`<span class="bad">✕ not running: <b>${of("stopped").map((agent) => agent.name).join(", ")}</b></span>`}
-    <span>${waits ? html`<b>${plural(waits, "message")}</b> wait in their mailboxes` : "nothing waits in their mailboxes"}</span></div>`;
+    <span>${waits ? html`<b>${plural(waits, "message")}</b> wait in their mailboxes` : "nothing waits in their mailboxes"}</span><a href="/models">what leaves for models</a></div>`;
 }

@@ -14,6 +14,7 @@ export const VIEWS = [
   { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board" },
   { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t" },
   { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a" },
+  { name: "models", title: "Models", paths: ["/models", "/models/:id"], within: "agents" },
   { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4 },
   { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2 },
   { name: "morning", title: "Today", paths: ["/today", "/today/:day/:kind"], key: "b" },

@@ -1,5 +1,6 @@
 // The title of a goal and its facts: what it came to, when, how long, for whom, what it cost.
 
+import { at } from "../../api.js";
 import { costOf, count, dollars, plural } from "../../ui/format.js";
 import { html } from "../../ui/html.js";
 import { Outcome } from "../../ui/outcome.js";
@@ -38,5 +39,5 @@ function Cost({ goal }) {
   return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b> · <b class="number">${costOf(goal.cost, goal.tokens)}</b>
     ${goal.cached_tokens > 0 && html` · <b class="number">${Math.round((100 * goal.cached_tokens) / goal.input_tokens)} %</b> cached`}
     ${goal.fallbacks.map((each) => html` · <span class="warn">by ${each.model} since <${Clock} at=${each.since} /></span>`)}
-    ${left !== null && html` · ${dollars(left)} left today`}</span>`;
+    ${left !== null && html` · ${dollars(left)} left today`} · <a href=${at`/models/${goal.goal_id}`}>what was sent</a></span>`;
 }
