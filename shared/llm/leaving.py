@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import ipaddress
 import os
 import re
 import secrets
@@ -16,7 +15,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.config import ModelConfig, configured_fallbacks, configured_model, configured_small_model
+from shared.llm.config import (
+    ModelConfig,
+    configured_fallbacks,
+    configured_for,
+    configured_model,
+    configured_small_model,
+    is_local,
+)
 from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought, ToolCall
 from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog
 from shared.log import logger
@@ -56,27 +62,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Those of ``kinds`` that may not go; one that is not known counts as all together."""
         every = len(self.kinds) == len(KINDS)
         return [kind for kind in kinds if kind != TASK and kind not in self.kinds and not every]
-
-
-LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
-"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
-
-
-_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
-
-
-def is_local(url: str) -> bool:
-    """Whether an address is this machine's or one in its network: a private address, or such a name.
-
-    A name without a dot is one, as in a network of containers. Names are not looked up.
-    """
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # A name that begins with a digit may be an address in another spelling.
-        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
-    return address.is_private or address.is_loopback or address.is_link_local
 
 
 def rule_for(settings: Settings, url: str) -> Rule:
@@ -134,10 +119,13 @@ def describe_models(settings: Settings, agent: str) -> AgentModels:
     ``settings`` are the agent's own.
     """
     small = configured_small_model(settings) if settings.cerebellum else None
-    configs = [*filter(None, [configured_model(settings)]), *configured_fallbacks(settings)]
-    roles = ["reasons", *(["stands in"] * len(configs))][: len(configs)] + (["is small"] if small else [])
+    chosen = [("reasons", configured_model(settings))]
+    chosen += [("stands in", each) for each in configured_fallbacks(settings)]
+    chosen += [("plans", configured_for(settings, "plan")), ("reviews", configured_for(settings, "review"))]
     models = []
-    for role, config in zip(roles, [*configs, *([small] if small else [])], strict=True):
+    for role, config in [*chosen, ("is small", small)]:
+        if config is None:
+            continue
         require_local(settings, config)
         rule = rule_for(settings, config.url)
         models.append(
@@ -248,7 +236,11 @@ def prepare(messages: Sequence[Message], rule: Rule, masks: "Masks") -> Prepared
             calls.append(ToolCall(id=call.id, name=call.name, arguments="{}" if whole else arguments))
         prepared.append(
             msgspec.structs.replace(
-                message, text=text, tool_calls=tuple(calls), kept=() if whole else message.kept
+                message,
+                text=text,
+                tool_calls=tuple(calls),
+                kept=() if whole else message.kept,
+                attached=() if rule.withholds(own) else message.attached,
             )
         )
     return Prepared(messages=prepared, kinds=tuple(shown), withheld=withheld, masked=masked)
