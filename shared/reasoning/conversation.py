@@ -55,14 +55,25 @@ class Call(NamedTuple):
 
 
 class Conversation:
-    """The messages of one agent loop: its history, its task, and everything since."""
+    """The messages of one agent loop: its history, its task, and everything since.
 
-    def __init__(self, task: str, history: Sequence[Message] = (), window: int = WINDOW) -> None:
+    If it ``goes_on`` with an earlier one, its history begins with a task, which is never shortened either.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        history: Sequence[Message] = (),
+        window: int = WINDOW,
+        *,
+        goes_on: bool = False,
+    ) -> None:
         self.messages: list[Message] = [*history, Message(role="user", text=task)]
         self.written = len(self.messages)
         """How many of them are stored in checkpoints, or need not be."""
         self._begin = self.written
         self._task = len(history)
+        self._kept = {self._task} | ({0} if goes_on else set())
         self._window = window
         self._ask_from = int(FULL * window)
         self.summary = ""
@@ -124,7 +135,7 @@ class Conversation:
             for position in range(max(0, len(messages) - spared)):
                 if excess <= 0:
                     return messages
-                if position != self._task:
+                if position not in self._kept:
                     short = _shorten(messages[position], limit)
                     excess -= _size(messages[position]) - _size(short)
                     messages[position] = short

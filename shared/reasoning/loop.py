@@ -121,6 +121,12 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     rested: bool = False
 
+    def after(self, evidence_refs: Sequence[str], output_paths: Sequence[str]) -> "Conclusion":
+        """The same, with what was found and made before it."""
+        refs = dict.fromkeys((*evidence_refs, *self.evidence_refs))
+        paths = dict.fromkeys((*output_paths, *self.output_paths))
+        return msgspec.structs.replace(self, evidence_refs=tuple(refs), output_paths=tuple(paths))
+
 
 class AgentLoop:
     """One run of a model with actions on a task, with a history and limits of its own.
@@ -155,13 +161,14 @@ class AgentLoop:
         self._saving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._saving.set_result(None)
 
-    async def run(self, task: str, history: Sequence[Message] = ()) -> Conclusion:
+    async def run(self, task: str, history: Sequence[Message] = (), *, goes_on: bool = False) -> Conclusion:
         """Work on ``task``; raises ActionError with the reason if a limit is hit or the model fails.
 
+        If it ``goes_on`` with an earlier conversation, ``history`` is that.
         If an earlier attempt stored checkpoints, the loop resumes from the last one: a call that was under
         way is made again, and the task's journal of effects keeps those from happening twice.
         """
-        self._conversation = Conversation(task, history, self._caps.window)
+        self._conversation = Conversation(task, history, self._caps.window, goes_on=goes_on)
         try:
             end = await self._work()
         except BaseException:
@@ -171,6 +178,7 @@ class AgentLoop:
                 self._saving.exception()
             raise
         await self._saving
+        await self._write("ends")  # so that a later task can go on from there
         return end
 
     @property
@@ -195,6 +203,8 @@ class AgentLoop:
             for call in sorted(calls, key=lambda each: self._toolbox.is_end(each.name)):
                 if (end := await self._run_call(call)) is not None:
                     return end
+            if self._toolbox.concluded():
+                return self.so_far
             # The results are stored while the model is asked again. A call that was refused waited for
             # nothing, and two checkpoints at once would get the same number.
             await self._saving

@@ -425,6 +425,8 @@ def test_a_long_conversation_is_shown_shortened_from_its_oldest_message_on():
     assert shown[1].text == "The task"
     assert shown[-4:] == said.messages[-4:]
     assert len(shown[0].text) < 1_000
+    gone_on = Conversation("Go on", said.messages, window=100_000, goes_on=True).shortened()
+    assert len(gone_on[0].text) == 10_000, "the task that it began with stays"
     assert "left out" in shown[3].text
     assert all(json.loads(c.arguments) for m in shown for c in m.tool_calls)
     before = said.shortened()
