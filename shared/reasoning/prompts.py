@@ -350,7 +350,7 @@ def frame_task(
     orders = {key: title for key, title in ORDERS.items() if is_known or key == CRITERIA}
     if rest := {key: value for key, value in context.items() if key not in PLUMBING and key not in orders}:
         inputs["What goes with it"] = _format(rest)
-        kinds["What goes with it"] = "" if words != task.text else TASK
+        kinds["What goes with it"] = TASK if is_known and words == task.text else ""
     for name, opened in references.items():
         title = f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"
         inputs[title] = f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
