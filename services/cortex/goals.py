@@ -71,7 +71,11 @@ class GoalClient:
         task = current.task
         # Without what an envelope has: another attempt has to submit the very same.
         plan = {"steps": [msgspec.to_builtins(step) for step in steps]}
-        part = {"part_of": task.goal_id or task.task_id, "depth": current.hops + 1}
+        part = {
+            "part_of": task.goal_id or task.task_id,
+            "depth": current.hops + 1,
+            "asker": Speaker.of(task).name,
+        }
         goal_id = f"goal_{self._bus.derive_id('plan', task.id, current.own_key(key))}"
         end = await self._run(goal_id, text, {"plan": plan}, part)
         results = {result.name: result for result in end.steps}
@@ -100,7 +104,6 @@ class GoalClient:
             "priority": task.priority.value,
             "deadline": task.deadline,
             "said": pass_on(self._bus, task),
-            "asker": Speaker.of(task).name,
             **more,
         }
 
