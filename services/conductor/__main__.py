@@ -68,9 +68,6 @@ from shared.tasks.submission import Submission
 from shared.text.display import quote
 from shared.trace import join_trace
 
-THREAD = "thread"  # The context's list of the ids of goals before this one, as the front desk gives it
-MAX_THREAD = 5  # Goals of a thread that a model is told of, the last ones
-
 
 class Conductor(Agent):
     """Turns goals into tasks, assigns them, has the results reviewed, and reports."""
@@ -112,13 +109,10 @@ class Conductor(Agent):
         return await self.planner.plan(goal, alone=True)
 
     async def _read_beside(self, goal: Goal) -> str:
-        """What goes with a goal: the goals before it in its thread, and what it mentions as @file or @url."""
-        named = goal.context.get(THREAD)
-        ids = [*(named if isinstance(named, list | tuple) else ()), goal.retry_of]
-        found = [await self._store.find(str(each)) for each in ids[-MAX_THREAD:] if each]
-        before = [format_earlier(stored.goal) for stored in found if stored]
-        told = [quote("Earlier in this thread, the latest last", "\n".join(before))] if before else []
-        return "\n\n".join(filter(None, [*told, await self._open_mentioned(goal)]))
+        """What goes with a goal: what came of the one that it repeats, and what it mentions."""
+        before = await self._store.find(goal.retry_of)
+        told = quote("What came of it before", format_earlier(before.goal)) if before else ""
+        return "\n\n".join(filter(None, [told, await self._open_mentioned(goal)]))
 
     async def _open_mentioned(self, goal: Goal) -> str:
         """What the text of a goal mentions as @file, @url or @memory."""
@@ -130,6 +124,7 @@ class Conductor(Agent):
             text=goal.text,
             said=goal.said,
             context={"params": {name: value for name, value in goal.context.items() if name != QUOTED}},
+            starts_from=tuple(task.workspace or task.task_id for task in goal.tasks),
         )
         return await open_mentions(goal.text, asked, self.context.settings, self.context.memory)
 

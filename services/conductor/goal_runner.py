@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.conductor.learning import MetaLearner
+from services.conductor.merging import without_merged
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook, project_of
 from services.conductor.planner import Roster
@@ -283,6 +284,8 @@ class GoalRunner:
         if advanced is goal:
             return ()
         task = next(task for task in goal.tasks if task.task_id == result.task_id)
+        if task.merges:  # how two changes go together says nothing about who merges them
+            return await self.advance(advanced, stored)
         failed = result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
         project = await project_of(task) if failed and task.action else ""
         failures, lessons = self._learner.lessons(goal, task, result, project)
@@ -348,7 +351,7 @@ class GoalRunner:
     async def _review(self, goal: Goal) -> Task:
         critic = (await self._roster.pages()).get(subjects.CRITIC) if goal.playbook == BY_MODEL else None
         with_goal = critic is not None and critic.offers(REVIEW, "goal")
-        results = await self._store.results(goal)
+        results = without_merged(goal, await self._store.results(goal))
         for task in goal.tasks:
             if results[task.name].get("metadata", {}).get("tests"):  # so that the critic need not run them
                 results[task.name] = {**results[task.name], "journal": await self._store.journal(task)}

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from services.conductor.merging import add_merges, ancestors, explain_failure, read_changes, resolving_task
 from shared import subjects
 from shared.contracts import (
     Goal,
@@ -52,7 +53,7 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
     It is *done* only if every task did what was asked for, and the critic found that true or had nothing to
     check; a part is judged by who submitted it. It *failed* if it ended as anything but completed, if what
     its results say does not hold, or if a task of it failed; of a check-up, whose tasks do not build on each
-    other, that part is *not checked* instead. With a part left out, or a question to the person, it is at
+    other, that part is *not checked* instead. With something left out, or a question to the person, it is at
     best *not checked*.
     """
     if not goal.status.final:
@@ -141,11 +142,21 @@ def record_result(goal: Goal, result: TaskResult) -> Goal:
     ours = [task for task in goal.tasks if (task.task_id, task.assignee) == key and not task.status.final]
     if not ours or not result.status.final:
         return goal
+    if result.status in FAILED and (both := resolving_task(goal, ours[0], result)):
+        return msgspec.structs.replace(
+            goal, tasks=tuple(both if task in ours else task for task in goal.tasks)
+        )
     summary = (result.error_message or result.output).strip().partition("\n")[0]
     tasks = [
         _end(task, result.status, summary, outcome_of_result(result)) if task in ours else task
         for task in goal.tasks
     ]
+    more: dict[str, Any] = {}
+    if result.status is TaskStatus.COMPLETED:
+        more = {"changes": read_changes(result)}
+    elif ours[0].merges:
+        more = {"summary": explain_failure(goal, ours[0], summary)}
+    tasks = [msgspec.structs.replace(task, **more) if task.name == ours[0].name else task for task in tasks]
     ended = msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
     if result.status in FAILED:
         ended = with_setbacks(ended, ours, summary)
@@ -202,7 +213,13 @@ def add_dependents(goal: Goal, names: Iterable[str]) -> set[str]:
 
 
 def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalTask, ...]:
-    """The tasks of ``goal``, those named as if they had not begun; ``attempt`` makes their ids new."""
+    """The tasks of ``goal``, those named as if they had not begun; ``attempt`` makes their ids new.
+
+    They go on in their workspaces, unless what they began with is done again too. Merges of what is done
+    again are left out: they are made when they are due.
+    """
+    names = set(names)
+    left_out = {task.name for task in goal.tasks if task.merges and names & set(task.depends_on)}
     tasks = [
         msgspec.structs.replace(
             task,
@@ -213,10 +230,15 @@ def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalT
             ended_at="",
             summary="",
             outcome=ResultOutcome.NONE,
+            depends_on=tuple(name for name in task.depends_on if name not in left_out),
+            changes=(),
+            workspace="" if names & set(task.depends_on) else task.workspace or task.task_id,
+            continues="",
         )
         if task.name in names
         else task
         for task in goal.tasks
+        if task.name not in left_out
     ]
     return skip_blocked(tasks)
 
@@ -262,6 +284,7 @@ def advance(goal: Goal, *, repair: bool = False) -> Advance:
     """What is to be done about a planned goal now, and the goal as it is then; ``repair`` if a model can."""
     if repair and needs_repair(goal):
         return Advance(goal, repair=True)
+    goal = add_merges(goal)
     if ready := ready_tasks(goal):
         return Advance(mark_issued(goal, ready), issued=tuple(ready))
     if not all_ended(goal):
@@ -336,8 +359,9 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     if not task.action and (goal.part_of or goal.requester in subjects.PEOPLE):
         words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
         context |= {key: said for key, said in words.items() if said}
-    if goal.verdict.get("reasons"):
-        context["feedback"] = goal.verdict["reasons"]
+    if objections := goal.verdict.get("objections") or goal.verdict.get("reasons"):
+        own = [each for each in objections if str(each).startswith(f"{task.name}: ")]
+        context["feedback"] = own or objections
     if told := [each.text for each in goal.instructions if each.text.strip()]:
         context["instructions"] = told
     return Task(
@@ -355,7 +379,16 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         deadline=goal.deadline,
         said=goal.said,
         asker=goal.asker or goal.requester,
+        workspace=task.workspace,
+        starts_from=workspaces_before(goal, task),
+        continues=task.continues,
     )
+
+
+def workspaces_before(goal: Goal, task: GoalTask) -> tuple[str, ...]:
+    """The workspaces of all tasks that ``task`` builds on, in the order of the plan; of none if it merges."""
+    before = set() if task.merges else ancestors(goal, task)
+    return tuple(each.workspace or each.task_id for each in goal.tasks if each.name in before)
 
 
 # --- when a model is asked -----------------------------------------------------------------------
@@ -372,8 +405,9 @@ def may_repair(goal: Goal) -> bool:
 
 
 def needs_repair(goal: Goal) -> bool:
-    """Whether all tasks of a plan ended, and at least one failed."""
-    return may_repair(goal) and all_ended(goal) and any(task.status in FAILED for task in goal.tasks)
+    """Whether all tasks of a plan ended, and at least one failed that is no merge."""
+    failed = any(task.status in FAILED and not task.merges for task in goal.tasks)
+    return may_repair(goal) and all_ended(goal) and failed
 
 
 def review_needs_repair(goal: Goal) -> bool:
@@ -382,9 +416,9 @@ def review_needs_repair(goal: Goal) -> bool:
 
 
 def apply_plan(goal: Goal, tasks: Sequence[GoalTask], left_out: Sequence[str] = ()) -> Goal:
-    """``goal`` with a plan's ``tasks``: completed ones stay, the others are kept as ``earlier``."""
-    done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED)
-    given_up = tuple(task for task in goal.tasks if task.status is not TaskStatus.COMPLETED)
+    """``goal`` with a plan's ``tasks``: completed ones and merges stay, the others become ``earlier``."""
+    done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED or task.merges)
+    given_up = tuple(task for task in goal.tasks if task not in done)
     return msgspec.structs.replace(
         goal,
         tasks=skip_blocked((*done, *tasks)),

@@ -92,7 +92,7 @@ class JobActions:
         now = night.clock().astimezone(night.zone)
         given = f"{current.text}\n{current.context.get('params')}"
         requested = current.context.get("action") == "queue_job" or (task in given and not context)
-        # What a step is called with may come from another step: said is what the signed words have.
+        # Parameters of a step may come from another step: nobody said them unless the signed words have them.
         known = not self._context.current_task.hops or names_something(task)
         fields = {
             "task": task,

@@ -1,9 +1,7 @@
 """Nexus: answers from memory, handles reminders and briefings, and routes other requests to agents."""
 
-import asyncio
-from contextlib import suppress
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -12,21 +10,24 @@ from services.nexus.answers.unsupported_claims import remove_reminder_claims
 from services.nexus.briefings.making import PREFIX, BriefingMaker
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources
 from services.nexus.briefings.told import OvernightReports
-from services.nexus.conversation.store import Conversations
+from services.nexus.conversation.resolve import resolve
+from services.nexus.conversation.store import Conversations, place, reply_of
 from services.nexus.desk import Desk, tool_response
-from services.nexus.routing.decision import UNCLEAR, Decision, choose_tool
+from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import Request
+from services.nexus.routing.unmistakable import decide_whole
+from services.nexus.thinking import Thinker
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
-from shared.bus import Bus, Entry
-from shared.bus.entry import seal
+from shared.bus import Bus
 from shared.bus.records import read_submitted
 from shared.clock import read_zone
 from shared.contracts import (
+    MAX_TEXT,
     AgentReport,
     DueKind,
     Email,
@@ -38,9 +39,9 @@ from shared.contracts import (
     TaskResult,
     TimerDue,
 )
-from shared.errors import ActionError, BusUnavailable, ConfigError, Conflict, ModelError, Reject
-from shared.language.utterance import is_question
-from shared.llm.protocol import message_of
+from shared.errors import ActionError, ConfigError, Reject
+from shared.language.utterance import is_question, read_utterance
+from shared.llm.protocol import Message, message_of
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
@@ -54,7 +55,6 @@ SURELY_KNOWN, SURE_TOOL = 0.8, 0.75
 """The confidence from which memory's sentence answers a question that is like those for another tool; and
 the likeness to these below which any sentence does that answers the question."""
 WHOLE = 5  # The fewest words of a question that is one by itself, and does not go on with the one before
-LATE_TRIES = 5  # How often the answer of a model that was late is stored anew if its conversation went on
 MAX_HISTORY = 10  # How many messages of a thread the model gets
 
 
@@ -76,8 +76,9 @@ class Nexus(Agent):
             DueKind.GOAL: self.schedules.fire,
             DueKind.BRIEFING: self.briefings.fire,
         }
-        self.answerer = Answerer(self.context, self.timetable)
+        self.answerer = Answerer(self.context)
         self.desk = Desk(self.context, self.answerer, self.schedules)
+        self.thinker = Thinker(self.context, self.desk, self.timetable, self.schedules)
         self.conversations = Conversations(bus, with_model=lambda: self.context.models.model.available)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
@@ -91,15 +92,15 @@ class Nexus(Agent):
 
     @register_action("Answer a question from memory", {"text": "The question"})
     async def ask(self, text: str) -> Outcome:
-        """The answer with its citations; the whole Response in data key ``response``."""
+        """As ``think_about``; without a model by quotations from memory."""
         if not text.strip():
             raise ActionError("The question is empty", "Ask something")
-        return _as_outcome(await self._answerer().answer(text))
+        return await self.think_about(text)
 
     @register_action("Find the tool of a message, and why it is that one", {"text": "The message"})
     async def route(self, text: str) -> Outcome:
         """The RoutingDecision in data key ``decision``; nothing is started."""
-        decision, _ = await self._decide(text, with_model=True)
+        decision = await self.desk.decider.decide(text)
         contract = decision.to_contract(self.desk.tools)
         return Outcome(
             output=f"{contract.route}: {contract.rationale}", data={"decision": contract.to_dict()}
@@ -119,23 +120,19 @@ class Nexus(Agent):
         )
 
     @register_action(
-        "Find the tool of a message with the model, and answer it if memory has to", {"text": "The message"}
+        "Answer a message with the model and the tools of the desk",
+        {"text": "The message", "things": "What it may refer to, with ids"},
     )
-    async def think_about(self, text: str) -> Outcome:
-        """The decision in data key ``decision``; if memory has to answer, the Response in ``response``."""
-        decision, parameters = await self._decide(text, with_model=True)
-        data: dict[str, Any] = {
-            "decision": msgspec.to_builtins(decision),
-            "parameters": msgspec.to_builtins(parameters) if parameters else None,
-        }
-        if decision.tool != MEMORY:
-            return Outcome(output=f"{decision.tool}: {decision.why}", data=data)
-        request = Request.of_task(self.context.task)
-        history = [message_of(entry) for entry in request.history] if request else []
-        if request is None or request.subject is not None:
-            return _as_outcome(await self._answerer().answer(text, history), data)
-        later = partial(self._add_late_answer, request)
-        return _as_outcome(await self._answerer().answer(text, history, request.letter_id, later), data)
+    async def think_about(self, text: str, things: str = "") -> Outcome:
+        """The whole Response in data key ``response``."""
+        task = self.context.task
+        request = Request.of_task(task)
+        if request is None:
+            asker = Speaker.of(task).name
+            request = Request(asker=asker, letter_id=task.id, text=text, asked_at=task.created_at)
+        if not self.context.models.model.available:
+            return _as_outcome(await self.answerer.read_by(request.asker).quote(text))
+        return _as_outcome(await self._think(request, things))
 
     # --- handlers --------------------------------------------------------------------------------
 
@@ -151,10 +148,9 @@ class Nexus(Agent):
         if email.in_reply_to and email.sender != subjects.USER:
             return ()
         request = Request.of(email)
-        if self.context.models.model.available and request.text.strip():
-            decision = await self.desk.decider.decide(request.text)
-            if decision.tool == MEMORY or not decision.is_certain:
-                return await super().on_email(email)
+        thinks = self.context.models.model.available and request.text.strip()
+        if thinks and not decide_whole(request, self.desk.tools):
+            return await super().on_email(email)
         return await self.conversations.hold(request, self._handle)
 
     async def on_stop_answer(self, request: StopAnswer) -> Outbox:
@@ -168,11 +164,8 @@ class Nexus(Agent):
         if not is_email_task(task):
             return await self._run_task(task)
         request = Request.of(Email.from_dict(task.context["letter"]))
-        decision, parameters = await self._decide(request.text, with_model=True)
-        if decision.tool == MEMORY:
-            history = [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
-            return _as_outcome(await self._answerer().answer(request.text, history))
-        return _as_outcome(await self._perform(request, decision, parameters))
+        history = [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
+        return _as_outcome(await self._think(request, await self.thinker.look(request), history))
 
     async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
         """Fire a reminder, start a briefing, or begin a run of a goal on a schedule."""
@@ -189,20 +182,14 @@ class Nexus(Agent):
         request = Request.of_task(task) if task else None
         if task is None or request is None:
             return ()
-        return await self.conversations.complete(request, await self._conclude(request, task, result))
+        return await self.conversations.complete(request, self._conclude(request, task, result))
 
-    async def _conclude(self, request: Request, task: Task, result: TaskResult) -> Outbox:
+    def _conclude(self, request: Request, task: Task, result: TaskResult) -> Outbox:
         """What follows from the result of a task that was for a request."""
-        context = task.context
-        if "decision" not in result.metadata or context.get("action") != "think_about":
-            note = str(context.get("note", ""))
-            return [request.reply(tool_response(result, context["route"], note))]
-        if "response" in result.metadata:
+        if "response" in result.metadata and task.context.get("action") == "think_about":
             return [request.reply(Response.from_dict(result.metadata["response"]))]
-        decision = msgspec.convert(result.metadata["decision"], Decision)
-        kind = self.desk.tools[decision.tool].parameters
-        given = result.metadata.get("parameters")
-        return await self._follow(request, decision, msgspec.convert(given, kind) if given else None)
+        note = str(task.context.get("note", ""))
+        return [request.reply(tool_response(result, task.context["route"], note))]
 
     async def on_report(self, report: AgentReport) -> Outbox:
         """Keep cortex's reports of overnight jobs for the briefings; make a briefing that a person wants."""
@@ -212,18 +199,6 @@ class Nexus(Agent):
             return ()
         entry = await self.overnight.add(report)
         return [entry] if entry else ()
-
-    async def _add_late_answer(self, request: Request, response: Response) -> None:
-        """Have the answer of a model that was late follow in its conversation."""
-        for _ in range(LATE_TRIES):
-            await asyncio.sleep(1.0)  # memory's own answer, which was just given, is stored first
-            with suppress(Conflict, BusUnavailable):
-                outbox = await self.conversations.complete(request, [request.reply(response)])
-                mail = subjects.mail(request.asker, self.context.profile.name)
-                await self.context.bus.commit(
-                    [each if isinstance(each, Entry) else seal(mail, each) for each in outbox]
-                )
-                return
 
     def _answerer(self) -> Answerer:
         """What answers whoever the task at hand is for."""
@@ -246,13 +221,47 @@ class Nexus(Agent):
         if not request.text.strip():
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
-        decision, me = await self.desk.decider.decide_in(request), self.context.profile.name
-        thinks = decision.tool == MEMORY or not decision.is_certain
-        if thinks and self.context.models.model.available:
-            return await self.desk.submit(request, me, me, "think_about", {"text": request.text})
+        if not self.context.models.model.available:
+            decision = await self.desk.decider.decide_in(request)
+            if known := await self._find_known(request, decision):
+                return [request.reply(known)]
+            return await self._follow(request, decision)
+        if found := decide_whole(request, self.desk.tools):
+            return await self._follow(request, found)
+        me, things = self.context.profile.name, await self.thinker.look(request)
+        params = {"text": request.text, "things": things}
+        return await self.desk.submit(request, me, me, "think_about", params)
+
+    async def _think(self, request: Request, things: str, history: Sequence[Message] = ()) -> Response:
+        """The model's answer to a request; if it cannot be asked or is late the rules', which says so."""
+        try:
+            settings = self.context.settings
+            patience = settings.answer_within if request.subject is None else settings.brain_timeout
+            return await self.thinker.answer(request, things, history, patience)
+        except ActionError as error:
+            self.context.log.warning("unthought", reason=str(error))
+            response = await self._answer_by_rules(request)
+            note = f"(The rules answered, for the model could not be asked: {error})"
+            return msgspec.structs.replace(response, text=f"{response.text}\n{note}"[:MAX_TEXT])
+
+    async def _answer_by_rules(self, request: Request) -> Response:
+        """The answer without a model, within a task."""
+        if request.talk is not None:
+            said = read_utterance(request.wrote)
+            resolved = resolve(said, request.talk, datetime.now(UTC))
+            if resolved.reply:
+                return reply_of(resolved)
+            request = place(request, request.talk, resolved)
+        decision = await self.desk.decider.decide_in(request)
         if known := await self._find_known(request, decision):
-            return [request.reply(known)]
-        return await self._follow(request, decision)
+            return known
+        request = decision.of(request)
+        result = await self.desk.run(request, decision)
+        if isinstance(result, Call):
+            result = await self.desk.find_absent(result) or await self.desk.perform(request, result)
+        for entry in result.entries:
+            await self.context.bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": entry.id})
+        return self.desk.respond(result, self.desk.tools[decision.tool].used)
 
     async def _find_known(self, request: Request, decision: Decision) -> Response | None:
         """Memory's answer to a question that likeness gave to another tool, if memory surely has one.
@@ -270,26 +279,10 @@ class Nexus(Agent):
         least = 0.0 if is_doubtful else SURELY_KNOWN
         return known if known.citations and known.confidence >= least else None
 
-    async def _decide(self, text: str, *, with_model: bool = False) -> tuple[Decision, msgspec.Struct | None]:
-        """The tool of a message, and its parameters if the model read them."""
-        decision = await self.desk.decider.decide(text)
-        models = self.context.models
-        if decision.is_certain or not with_model or not models.model.available:
-            return decision, None
-        try:
-            # Half of the time of an answer: a model that is late leaves the choice to the rules.
-            async with asyncio.timeout(self.context.settings.answer_within / 2):
-                return await choose_tool(models, text, self.desk.tools)
-        except (ModelError, TimeoutError) as error:
-            self.context.log.warning("route_unthought", reason=str(error) or "the model is late")
-            return decision, None
-
-    async def _follow(
-        self, request: Request, decision: Decision, parameters: msgspec.Struct | None = None
-    ) -> Outbox:
+    async def _follow(self, request: Request, decision: Decision) -> Outbox:
         """What follows from a decision: an answer and its entries, or the task that leads to one."""
         request = decision.of(request)
-        result = await self.desk.run(request, decision, parameters)
+        result = await self.desk.run(request, decision)
         route = self.desk.tools[decision.tool].used
         if isinstance(result, Call):
             if absent := await self.desk.find_absent(result):
@@ -297,18 +290,6 @@ class Nexus(Agent):
             call = (result.assignee, result.action, result.params, result.note)
             return await self.desk.submit(request, route, *call)
         return [*result.entries, request.reply(self.desk.respond(result, route))]
-
-    async def _perform(
-        self, request: Request, decision: Decision, parameters: msgspec.Struct | None
-    ) -> Response:
-        """The same within a task: what the tool starts is stored, and an action's result is waited for."""
-        result = await self.desk.run(decision.of(request), decision, parameters)
-        route = self.desk.tools[decision.tool].used
-        if isinstance(result, Call):
-            return await self.desk.wait_for(request, result, route)
-        for entry in result.entries:
-            await self.context.bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": entry.id})
-        return self.desk.respond(result, route)
 
 
 def _parse_options(profile: Profile) -> BriefingOptions:
@@ -318,10 +299,10 @@ def _parse_options(profile: Profile) -> BriefingOptions:
         raise ConfigError(f"The options of the nexus profile are wrong: {error}") from None
 
 
-def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outcome:
+def _as_outcome(response: Response) -> Outcome:
     return Outcome(
         output=response.text,
-        data={**(more or {}), "response": response.to_dict()},
+        data={"response": response.to_dict()},
         evidence_refs=response.citations,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.answers.model_answer import Answerer
-from services.nexus.conversation.pending import read_asked
+from services.nexus.conversation.pending import ASKS, read_asked
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
@@ -17,7 +17,7 @@ from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.bus.records import read_task
 from shared.contracts import MAX_TEXT, Response, ResultOutcome, Task, TaskResult, TaskStatus
-from shared.errors import MailroomError
+from shared.errors import ActionError, MailroomError
 from shared.tasks.speaker import Speaker
 from shared.text.display import shorten
 
@@ -27,6 +27,7 @@ class Desk:
 
     def __init__(self, context: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
         self.context = context
+        self.answerer = answerer
         self.tools = load_tools()
         self.decider = Decider(context.memory, self.tools)
         self._work = ToolContext(context, answerer, schedules)
@@ -103,12 +104,28 @@ class Desk:
         )
         return Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
 
-    async def wait_for(self, request: Request, call: Call, route: str) -> Response:
-        """Within a task: the response of an action's result."""
-        result = await self.context.delegation.run(
-            call.assignee, request.text, call.action, call.params, key="tool"
-        )
-        return tool_response(result, route, call.note)
+    async def perform(self, request: Request, call: Call) -> Answer:
+        """Within a task: what comes of the action of ``call``; what it asks back is asked of the person."""
+        if call.assignee != self.context.profile.name:
+            result = await self.context.delegation.run(
+                call.assignee, request.text, call.action, call.params, key=f"tool{request.part}"
+            )
+            response = tool_response(result, call.assignee, call.note)
+            return Answer(
+                text=response.text,
+                outcome=response.outcome,
+                citations=response.citations,
+                confidence=response.confidence,
+                asks=response.asks,
+            )
+        try:
+            outcome = await self.context.actions.perform(call.action, call.params)
+        except ActionError as error:
+            asks = read_asked(self.context.current_task.facts)
+            self.context.current_task.facts.pop(ASKS, None)
+            return Answer(text=str(error), outcome=ResultOutcome.FAILED, confidence=0.0, asks=asks)
+        text = f"{call.note}\n\n{outcome.output}" if call.note else outcome.output
+        return Answer(text=text, citations=outcome.evidence_refs)
 
 
 def tool_response(result: TaskResult, route: str, note: str = "") -> Response:

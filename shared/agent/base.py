@@ -23,7 +23,8 @@ from shared.errors import ActionError, Reject
 from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
-from shared.reasoning.prompts import conclude, decline, frame_task, words_of
+from shared.reasoning.checkpoint import read_talk
+from shared.reasoning.prompts import conclude, decline, frame_objections, frame_task, words_of
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, kinds_of
 from shared.tasks.profiles import Profile
@@ -53,9 +54,16 @@ class Agent:
         """Called once, after the last message was handled."""
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task: run the action that its context names; otherwise work on its text in an agent loop."""
+        """Do a task: run the action that its context names; otherwise work on its text in an agent loop.
+
+        One that a review sent back goes on in the conversation it had, if that is there.
+        """
         context = self.context
         name = task.context.get("action")
+        if not name and context.models.model.available and (talk := await read_talk(context.bus, task)):
+            conclusion = await context.run_loop(frame_objections(task), talk=talk)
+            refs, paths = talk.evidence_refs, talk.output_paths
+            return conclude(conclusion.after(refs, paths))
         if not name and context.models.model.available:
             memories, scores = await context.models.recall(task.text)
             if scores:

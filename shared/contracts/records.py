@@ -64,10 +64,19 @@ class OfficeState(StrEnum):
     REVIEW = "REVIEW"
 
 
+class Change(Contract, frozen=True, kw_only=True):
+    """What a task changed of the project in ``folder``: the path of the patch."""
+
+    path: str
+    folder: str
+
+
 class GoalTask(Contract, frozen=True, kw_only=True):
     """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan.
 
-    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended.
+    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended,
+    ``changes`` what it changed. ``workspace`` and ``continues`` are as in Task. ``merges`` are the paths of
+    the patches, in the order of the plan, that it makes one; its own takes their place.
     """
 
     name: Token
@@ -84,6 +93,10 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     summary: str = ""
     outcome: ResultOutcome = ResultOutcome.NONE
     success_criteria: str = ""
+    workspace: OptionalToken = ""
+    changes: tuple[Change, ...] = ()
+    merges: tuple[str, ...] = ()
+    continues: OptionalToken = ""
 
 
 MAX_INSTRUCTION = 20_000  # The most characters of one instruction

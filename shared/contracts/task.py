@@ -48,7 +48,8 @@ class Span(Contract, frozen=True, kw_only=True):
     ``parent`` is the number of the span that it is part of (0: none). ``input`` and ``output`` are excerpts.
     ``ref`` says where the whole of a model's message or of an action's result is: the id of the agent loop
     and the number of the message in its checkpoints. ``cost`` is in US dollars, ``count`` how many spans a
-    MORE stands for.
+    MORE stands for. Of ``input_tokens``, ``cached_tokens`` came from the provider's cache; ``instead_of`` is
+    the model that could not answer, so that the one named did.
     """
 
     number: Count
@@ -65,6 +66,8 @@ class Span(Contract, frozen=True, kw_only=True):
     output_tokens: Count = 0
     cost: float = 0.0
     count: Count = 1
+    cached_tokens: Count = 0
+    instead_of: Annotated[str, at_most(200)] = ""
 
 
 class TaskStatus(StrEnum):
@@ -154,8 +157,11 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
     have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
     Trace Context. ``said`` travels with every task that follows from what a person said; ``asker`` is whom
-    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts). Raises
-    ValueError naming the field.
+    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts).
+    ``workspace`` is the name of its workspace among those of its goal (empty: its own id), ``starts_from``
+    the names of those whose content that begins with, those built on others after these. ``continues`` is the
+    id of the task of the same requester and assignee whose conversation it goes on with: a review sent that
+    back. Raises ValueError naming the field.
     """
 
     task_id: Token
@@ -173,6 +179,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     traceparent: str = ""
     said: Said | None = None
     asker: OptionalName = ""
+    workspace: OptionalToken = ""
+    starts_from: tuple[Token, ...] = ()
+    continues: OptionalToken = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -43,6 +43,7 @@ class AnthropicProvider:
     async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
         text: list[str] = []
+        calls: dict[int, list[str]] = {}  # id, name and arguments by position
         tokens: dict[str, int] = {}
         stop, model, ended = "", self._config.model, False
         async with (
@@ -56,6 +57,10 @@ class AnthropicProvider:
                     piece = read_text(event.delta.text)
                     text.append(piece)
                     yield piece
+                elif event.type == "content_block_start" and event.content_block.type == "tool_use":
+                    calls[event.index] = [event.content_block.id, event.content_block.name, ""]
+                elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+                    calls[event.index][2] += event.delta.partial_json
                 elif event.type == "message_delta":
                     stop = event.delta.stop_reason or stop
                     # It counts what is written; of what was read it may name only what no cache held.
@@ -64,7 +69,15 @@ class AnthropicProvider:
                 ended = ended or event.type == "message_stop"
         if not ended:
             raise MalformedResponse("its end is missing")
-        yield conclude(self._config, question, text="".join(text), stop=stop, tokens=tokens, model=model)
+        yield conclude(
+            self._config,
+            question,
+            text="".join(text),
+            calls=[read_call(*call) for call in calls.values()],
+            stop=stop,
+            tokens=tokens,
+            model=model,
+        )
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
         parts, messages = split_system(question.messages)

@@ -43,6 +43,7 @@ class OpenAIProvider:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
         async with await open_client(self._config, seconds) as client:
             text: list[str] = []
+            calls: dict[int, list[str]] = {}  # id, name and arguments by position
             finish, usage, model = "", None, self._config.model
             async with await self._send(client, question, stream=True) as chunks:
                 async for chunk in chunks:
@@ -52,10 +53,21 @@ class OpenAIProvider:
                         if piece := read_text(choice.delta and choice.delta.content):
                             text.append(piece)
                             yield piece
+                        for part in (choice.delta and choice.delta.tool_calls) or ():
+                            call = calls.setdefault(part.index, ["", "", ""])
+                            call[0] = call[0] or read_text(part.id)
+                            call[1] += read_text(part.function and part.function.name)
+                            call[2] += read_text(part.function and part.function.arguments)
             if not finish:
                 raise MalformedResponse("its end is missing")
             yield conclude(
-                self._config, question, text="".join(text), stop=finish, tokens=_tokens(usage), model=model
+                self._config,
+                question,
+                text="".join(text),
+                calls=[read_call(*calls[index]) for index in sorted(calls)],
+                stop=finish,
+                tokens=_tokens(usage),
+                model=model,
             )
 
     async def _send(self, client: Any, question: ModelRequest, *, stream: bool = False) -> Any:

@@ -90,8 +90,9 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit, in
     which case the last of its calls may be cut off.
 
-    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
-    as in Message. ``shown`` are the kinds of text that the model was sent.
+    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``),
+    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message. ``shown`` are the kinds
+    of text that the model was sent.
     """
 
     text: str
@@ -99,6 +100,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     model: str = ""
     by: str = ""
+    instead_of: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
     shown: tuple[str, ...] = ()
@@ -109,7 +111,7 @@ Pieces = AsyncGenerator[str | Thought, None]
 
 
 class StreamOptions(TypedDict, total=False):
-    """The limits of an answer in tokens and seconds; 0 means the configured limit.
+    """How a model is asked: with which tools, and limits in tokens and seconds; 0 means the configured one.
 
     Requests of one ``cache_key`` begin alike, as those of one task do.
     """
@@ -117,12 +119,12 @@ class StreamOptions(TypedDict, total=False):
     max_tokens: int
     timeout: float
     cache_key: str
+    tools: Sequence[Tool]
 
 
 class AskOptions(StreamOptions, total=False):
-    """How a model is asked: with which tools, and with ``schema`` for JSON of that shape."""
+    """The same, with ``schema`` for JSON of that shape."""
 
-    tools: Sequence[Tool]
     schema: dict[str, Any] | None
 
 

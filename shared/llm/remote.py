@@ -166,6 +166,7 @@ class RemoteModel:
         """
         question = ModelRequest(
             messages=tuple(messages),
+            tools=tuple(options.get("tools", ())),
             max_tokens=options.get("max_tokens", 0),
             cache_key=options.get("cache_key", ""),
         )

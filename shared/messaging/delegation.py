@@ -18,7 +18,7 @@ from shared.log import logger
 from shared.messaging.correspondence import PendingReplies, RequestReply
 from shared.plans import format_agents, pages_of
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.context import TaskContext, require_current_task
+from shared.tasks.context import TaskContext, require_current_task, workspace_name
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
 
@@ -66,6 +66,7 @@ class Delegation:
         )
         for candidate in (task, fallback):
             if (result := await self._submit_and_wait(parent, candidate)) is not None:
+                parent.subtasks |= {workspace_name(candidate): None}
                 return result
         raise ActionError(f"The task for {assignee} has no free id: {fallback.task_id!r} is taken")
 
@@ -110,11 +111,17 @@ class Delegation:
     def _subtask(
         self, parent: TaskContext, assignee: str, text: str, context: dict[str, Any], name: str
     ) -> Task:
+        done = (other for other in parent.subtasks if other != workspace_name(parent.task))
         task_id = f"{parent.task.task_id[:90]}-{name}"
         if len(task_id) > MAX_TASK_ID:
             task_id = f"{parent.task.task_id[:80]}-{self._bus.derive_id('task', parent.task.id, name)}"
+        # A named action is a hand of the task itself and works in its workspace; other work gets its own.
+        own = workspace_name(parent.task)
+        is_hand = bool(context.get("action"))
         try:
             return Task(
+                workspace=own if is_hand else "",
+                starts_from=parent.task.starts_from if is_hand else (*parent.task.starts_from, own, *done),
                 task_id=task_id,
                 parent_goal_id=parent.task.parent_goal_id,
                 goal_id=parent.task.goal_id,

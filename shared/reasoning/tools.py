@@ -106,6 +106,10 @@ class Toolbox:
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
 
+    def concluded(self) -> bool:
+        """Whether the calls of this turn end the loop, without a result of its own."""
+        return False
+
     def find_form(self, text: str) -> str:
         """The filled form in a message in plain text, as JSON; empty if there is none, or none is wanted."""
         try:

@@ -70,6 +70,8 @@ TASK = c.Task(
     traceparent=TRACE,
     said=SAID,
     asker="user",
+    workspace="tests-1",
+    starts_from=("reading-1",),
 )
 SPAN = c.Span(
     number=4,
@@ -144,6 +146,7 @@ EFFECT = c.Effect(
 )
 PUT_ASIDE = c.PutAside(id="dead_letter:814", agent="scout", by="ada", created_at=AT)
 INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT, person="ada")
+CHANGE = c.Change(path="outputs/g/changes/c/project.patch", folder="/srv/project")
 SETBACK = c.Setback(
     task="tests",
     agent="engineer",
@@ -190,6 +193,9 @@ GOAL = c.Goal(
             summary="11 passed, 1 failed",
             outcome=c.ResultOutcome.FINDINGS,
             success_criteria="All tests ran",
+            workspace="tests-1",
+            changes=(CHANGE,),
+            merges=("outputs/g/changes/a/project.patch", "outputs/g/changes/b/project.patch"),
         ),
     ),
     review_task_id="critic_20260102_144000_000000_1b4f0e98",
@@ -220,11 +226,11 @@ GOAL = c.Goal(
     outcome=c.ResultOutcome.FINDINGS,
     setbacks=(SETBACK,),
     patterns=(NODE_ID,),
+    left_out=("and tell Ana",),
+    question="Which folder?",
     part_of="goal_20260102_140000_000000_1",
     depth=1,
     asker="user",
-    left_out=("and tell Ana",),
-    question="Which folder?",
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",
@@ -993,6 +999,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         patterns=(NODE_ID,),
     ),
     FAILURE,
+    CHANGE,
     SETBACK,
     PATTERN,
     c.ExperienceIndex(**header(51, "conductor", "conductor"), records=("engineer-run_tests",)),

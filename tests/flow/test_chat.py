@@ -32,7 +32,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 LONG = "Deploys happen on Tuesdays [deploys]. I have set a reminder for you. They begin at noon [deploys]."
 DEPTH = "how deep is the well of the mill?"
 SCRIPT = [
-    {"match": "^Choose the tool", "replies": [{"json": {"tool": "memory"}}]},
     {"match": "pelican", "replies": [{"text": "It is slow.", "delay": 60}]},
     {"match": "When do we deploy", "replies": [{"text": LONG}, {"text": "That is 42."}]},
     {"match": "how deep is the well", "replies": [{"text": "That is 42."}, {"text": "It is 42 still."}]},

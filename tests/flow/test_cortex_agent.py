@@ -232,7 +232,7 @@ async def test_scripts(team: Team, tmp_path: Path) -> None:
     good = script(tmp_path, "import os, sys; print(sys.argv[1:], os.getcwd())")
     result = await team.perform("cortex", "run_script", path=good, args=["a b", "c"])
     assert result.status is TaskStatus.COMPLETED, result.error_message
-    assert result.output == f"['a b', 'c'] {team.config.workspaces / result.task_id}"
+    assert result.output == f"['a b', 'c'] {team.config.workspaces / result.task_id / result.task_id}"
     assert result.metadata["exit_code"] == 0
     assert Path(result.output_paths[0]).read_text().strip() == result.output
     shell = script(tmp_path, "echo from the shell; exit 3", "job.sh")
@@ -251,7 +251,7 @@ async def test_scripts(team: Team, tmp_path: Path) -> None:
 async def test_a_snapshot_is_taken_before_a_script_runs(team: Team, tmp_path: Path) -> None:
     path = script(tmp_path, "open('made', 'w').close()")
     result = await team.perform("cortex", "run_script", path=path)
-    workspace = team.config.workspaces / result.task_id
+    workspace = team.config.workspaces / result.task_id / result.task_id
     assert (workspace / "made").exists()
     done = Task(task_id=result.task_id, text="x", assignee="cortex", requester="user")
     assert snapshots_of(team.config, done).undo().label == f"run the script {path}"
@@ -264,7 +264,7 @@ def task(text: str, requester: str = "user", **context: Any) -> Task:
 
 def test_a_script_elsewhere_has_to_be_named_by_a_person(tmp_path: Path) -> None:
     office = Settings(state_dir=tmp_path / "state")
-    own, path = office.workspaces / "t", str(tmp_path / "jobs" / "a.py")
+    own, path = office.workspaces / "t" / "t", str(tmp_path / "jobs" / "a.py")
     assert find_script("a.py", task("x"), office) == (own, "a.py")
     assert find_script(f"{own}/b/a.py", task("x"), office) == (own, f"{own}/b/a.py")
     said = Said(text=f"run_script path={path}", by="cortex", until="2999-01-01", signature="checked")
@@ -319,7 +319,8 @@ def test_folders_that_may_hold_secrets_are_shown_to_no_script(
         return find_script(str(path), task(f"Run {path}"), office)
 
     assert find(tmp_path / "jobs" / "a.py") == (tmp_path / "jobs", "a.py")
-    assert find(office.workspaces / "t" / "a.py")[0] == office.workspaces / "t"
+    own = office.workspaces / "t" / "t"
+    assert find(own / "a.py")[0] == own
     assert find(office.outputs / "g" / "b" / "a.py") == (office.outputs / "g", "b/a.py")
     for folder in (".ssh", "link", ".local/state", ".local/state/keys", ".local/state/workspaces"):
         with pytest.raises(ActionError, match="may hold secrets"):

@@ -113,6 +113,13 @@ class Completions:
     def events(self, asked: dict[str, Any], answer: Answer) -> Iterator[str]:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": piece} for piece in _pieces(answer.text)]
+        for index, (name, given) in enumerate(answer.calls):
+            begun = {"name": name, "arguments": ""}
+            deltas.append({"tool_calls": [{"index": index, "id": f"call_{index}", "function": begun}]})
+            deltas += [
+                {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+                for piece in _pieces(_arguments(given))
+            ]
         for delta in deltas:
             yield self._event(asked, [{"index": 0, "delta": delta, "finish_reason": None}])
         yield self._event(asked, [{"index": 0, "delta": {}, "finish_reason": self._stop(answer)}])
@@ -196,9 +203,17 @@ class Messages:
         for piece in _pieces(answer.text):
             yield self._event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
         yield self._event("content_block_stop", index=0)
+        for index, (name, given) in enumerate(answer.calls, 1):
+            block = {"type": "tool_use", "id": f"toolu_{index - 1}", "name": name, "input": {}}
+            yield self._event("content_block_start", index=index, content_block=block)
+            for piece in _pieces(_arguments(given)):
+                delta = {"type": "input_json_delta", "partial_json": piece}
+                yield self._event("content_block_delta", index=index, delta=delta)
+            yield self._event("content_block_stop", index=index)
+        stop = answer.stop or ("tool_use" if answer.calls else "end_turn")
         yield self._event(
             "message_delta",
-            delta={"stop_reason": answer.stop or "end_turn", "stop_sequence": None},
+            delta={"stop_reason": stop, "stop_sequence": None},
             usage={"output_tokens": answer.output_tokens if answer.counted else 0},
         )
         yield self._event("message_stop")

@@ -8,16 +8,17 @@ import pytest
 from services.nexus.briefings.lines import Line, Section, Source, line, merge_sections, read_section
 from services.nexus.briefings.page import (
     WIDTH,
-    NewSentence,
-    WhatIsNew,
+    Sentence,
+    WhatMatters,
     format_section,
     make_head,
     rank_items,
-    tell_new,
+    tell_what_matters,
 )
 from services.nexus.briefings.sections import find_deadlines, stated_date
 from services.nexus.briefings.told import Told, read_told
 from shared.contracts import Node
+from shared.errors import ModelUnavailable
 
 TODAY = date(2026, 11, 23)
 NOW = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -122,9 +123,17 @@ def test_what_was_told_is_never_lost_but_for_what_waits() -> None:
 
 
 def test_what_was_told_is_read_again_as_it_was() -> None:
-    section = Section(key="new", title="New", lines=(line("one", GOAL, score=0.5),), told=Line(text="x"))
+    section = Section(key="new", title="New", lines=(line("one", GOAL, score=0.5),))
     assert read_section(section.data()) == section
-    told = Told(kind="morning", day=TODAY, made_at=NOW, since=NOW, sections=(section,), path="/p")
+    told = Told(
+        kind="morning",
+        day=TODAY,
+        made_at=NOW,
+        since=NOW,
+        sections=(section,),
+        path="/p",
+        matters=(Line(text="x"),),
+    )
     later = told.add((Section(key="new", title="New", lines=(line("two", GOAL),)),), NOW + timedelta(hours=1))
     assert read_told(later.data()) == later
     assert [one.text for one in later.additions[0][1][0].lines] == ["two"]
@@ -141,7 +150,7 @@ def test_what_matters_comes_first_and_says_why() -> None:
         item("A vulnerability in shop software", summary="CVE-2026-1 in the shop."),
         item("Graphs remember", relevance=[rating], item_id="3fa2b1c9de"),
     ]
-    ranked = [told for _, told in rank_items(items, frozenset({"shop"}), NOW)]
+    ranked = rank_items(items, frozenset({"shop"}), NOW)
     assert [told.text for told in ranked] == [
         "Graphs remember (near your interest 'graph memory')",
         "A vulnerability in shop software (your project shop, about vulnerability)",
@@ -157,23 +166,61 @@ class Models:
         available = True
 
     def __init__(self, *sentences: tuple[str, list[int]]) -> None:
-        self._said = WhatIsNew(sentences=[NewSentence(statement=a, sources=b) for a, b in sentences])
+        self._said = WhatMatters(sentences=[Sentence(statement=a, lines=b) for a, b in sentences])
 
-    async def ask_model_for(self, messages: Any, kind: Any) -> WhatIsNew:
+    async def ask_model_for(self, messages: Any, kind: Any, rules: str) -> WhatMatters:
         assert "> " in messages[0].text
         return self._said
 
 
+def day() -> list[Section]:
+    new = rank_items([item("GPT-9 remembers graphs", summary="It holds 40 facts.")], frozenset(), NOW)
+    waits = line("scout asks whether it may: reach example.org", Source(kind="approval", id="a1"))
+    failed = line("run the tests of shop: 3 of 41 tests fail", GOAL)
+    return [
+        Section(key="waits", title="Waits for you", lines=(waits,)),
+        Section(key="failed", title="Failed", lines=(failed,)),
+        Section(key="new", title="New", lines=tuple(new)),
+    ]
+
+
 async def test_sentences_of_a_model_that_are_not_supported_are_dropped() -> None:
-    ranked = rank_items([item("GPT-9 remembers graphs", summary="It holds 40 facts.")], frozenset(), NOW)
     models: Any = Models(
-        ("GPT-9 remembers graphs of 40 facts.", [1]),
-        ("GPT-9 holds 4000 facts.", [1]),
+        ("The tests of shop matter most: 3 of 41 fail.", [2]),
+        ("GPT-9 remembers graphs of 40 facts.", [3]),
+        ("GPT-9 holds 4000 facts.", [3]),
+        ("I have granted that scout may reach example.org.", [1]),
         ("Approve everything now.", [7]),
         ("It says nothing of sources.", []),
     )
-    told = await tell_new(models, ranked, frozenset())
-    assert told is not None
-    assert told.text == "New for you: GPT-9 remembers graphs of 40 facts [https://x.example/22]."
+    sections = day()
+    told = await tell_what_matters(models, sections)
+    assert [each.text for each in told] == [
+        "The tests of shop matter most: 3 of 41 fail [goal g1].",
+        "GPT-9 remembers graphs of 40 facts [https://x.example/22].",
+    ]
+    head = make_head("morning", sections, told)
+    assert head[0].text.startswith("Waits for you: scout asks whether it may")
+    assert head[1:] == told
     none: Any = Models(("Bananas are blue.", [1]))
-    assert await tell_new(none, ranked, frozenset()) is None
+    assert await tell_what_matters(none, sections) == ()
+    assert len(make_head("morning", sections)) == 3
+
+
+async def test_without_a_model_nothing_is_asked_and_one_that_fails_is_no_loss() -> None:
+    class Failing(Models):
+        async def ask_model_for(self, messages: Any, kind: Any, rules: str) -> WhatMatters:
+            raise ModelUnavailable("It is out of reach")
+
+    failing: Any = Failing()
+    assert await tell_what_matters(failing, day()) == ()
+    failing.model.available = False
+    failing.ask_model_for = None
+    assert await tell_what_matters(failing, day()) == ()
+    Models.model.available = True
+
+
+def test_what_could_not_be_read_is_told_beside_a_models_words() -> None:
+    sections = [Section(key="waits", title="Waits for you", missed=True, problem="Away.")]
+    head = make_head("morning", sections, (Line(text="All is well."),))
+    assert [each.text for each in head] == ["Not known yet: Waits for you.", "All is well."]

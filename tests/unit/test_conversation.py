@@ -11,7 +11,7 @@ from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import NOTHING, Resolved, format_question, read_asked
 from services.nexus.conversation.resolve import NOT_ASKED
-from services.nexus.conversation.store import answer, begin, history_of
+from services.nexus.conversation.store import answer, begin
 from services.nexus.routing.request import Request
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
 from shared.contracts.emails import CUT, MAX_TURNS
@@ -394,7 +394,7 @@ def test_a_conversation_of_ten_thousand_turns_stays_small() -> None:
     assert conversation.turns[-1].id == "q9999"
     assert len(conversation.to_json()) < 20_000
     assert conversation.title == "water"
-    assert all(len(each["text"]) <= CUT for each in history_of(conversation))
+    assert all(len(turn.text) <= CUT and len(turn.answer) <= CUT for turn in conversation.turns)
 
 
 def test_what_was_said_before_a_message_is_no_part_of_it() -> None:

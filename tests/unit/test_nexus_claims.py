@@ -7,11 +7,8 @@ import pytest
 from services.nexus.answers.model_answer import (
     ModelAnswer,
     checked_response,
-    question_prompt,
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
-from services.nexus.routing.decision import ToolChoice, check_choice
-from services.nexus.tools.tool import load_tools
 from shared.contracts import ContextItem, ContextPacket, Due, DueKind
 
 FALSE = """
@@ -98,14 +95,6 @@ PACKET = ContextPacket(
 )
 
 
-def test_the_packet_and_nothing_else_is_handed_over() -> None:
-    text = question_prompt("Where is the key?", PACKET).text
-    assert "[node1] The key hangs beside the door" in text
-    assert "Memory says nothing about: wifi." in text
-    assert "Assumed: 'The key' still holds." in text
-    assert text.endswith("Question: Where is the key?")
-
-
 def test_an_answer_that_cites_nothing_is_worth_little() -> None:
     assert checked_response(ModelAnswer(text="By the door."), PACKET, ()).confidence == 0.2
     assert checked_response(ModelAnswer(text="By the door [node1]."), PACKET, ()).confidence == 0.8
@@ -128,12 +117,14 @@ def test_where_nothing_true_is_left_it_says_so_and_what_there_is() -> None:
     assert response.citations == ()
 
 
-def test_a_choice_must_be_a_tool_there_is_with_parameters_that_fit() -> None:
-    tools = load_tools()
-    assert check_choice(ToolChoice(tool="work"), tools) is None
-    assert str(check_choice(ToolChoice(tool="rm"), tools)).startswith("tool must be one of approve, ")
-    wrong = check_choice(ToolChoice(tool="weather", parameters={"days": "many"}), tools)
-    assert str(wrong).startswith("the parameters of weather are wrong")
+def test_what_a_tool_told_may_be_said_and_nothing_that_was_done() -> None:
+    told = "r0123456789: call Ana: goes off on Monday 30 November 2026 at 09:00"
+    known = "You have a reminder to call Ana on Monday 30 November at 09:00 [r0123456789]."
+    assert checked_response(ModelAnswer(text=known), PACKET, (), told).text == known
+    other = "You have a reminder to call Ben on Tuesday 1 December at 10:00."
+    assert "call Ben" not in checked_response(ModelAnswer(text=other), PACKET, (), told).text
+    claim = "I have set a reminder to call Ana on Monday 30 November at 09:00."
+    assert "I have set" not in checked_response(ModelAnswer(text=claim), PACKET, (), told).text
 
 
 @pytest.mark.parametrize(

@@ -138,19 +138,12 @@ class _Finding(msgspec.Struct, frozen=True):
     near: bool
 
 
-NOT_ASKED = "I looked into memory only, for the model could not be asked: "
-"""What an answer says before the reason why a configured model did not write it."""
-
-
-def answer_by_likeness(
-    question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = ""
-) -> Response:
+def answer_by_likeness(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Response:
     """An answer of quotations by likeness and words alone: for a topic, or if memory cannot read sentences.
 
     Importance raises or lowers the relevance by at most a quarter. ``confidence`` is the relevance of the
-    first one, lowered by up to half by the share of the question's terms that no quotation has. ``problem``
-    is why a configured model was not asked; the answer ends with it. A question with names is answered only
-    by nodes that have one of them.
+    first one, lowered by up to half by the share of the question's terms that no quotation has. A question
+    with names is answered only by nodes that have one of them.
     """
     terms = find_terms(question)
     names = frozenset(stem_term(name) for name in NAME.findall(question))
@@ -159,13 +152,13 @@ def answer_by_likeness(
     findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
     near = [finding for finding in findings if finding.near][:MAX_QUOTES]
     if not near:
-        return decline(question, packet, hits, problem)
+        return decline(question, packet, hits)
     missing = find_unknowns(question, [finding.node for finding in near])
     share = 1 - len(missing) / len(terms) if terms else 1.0
     gap = [f"Memory says nothing about: {', '.join(missing)}."] if missing else []
     quotes = [cite(quote_node(finding.node, terms), finding.node) for finding in near]
     return Response(
-        text="\n".join([*quotes, *gap, *_memory_only(problem)]),
+        text="\n".join([*quotes, *gap]),
         citations=tuple(finding.node.id for finding in near),
         context_used=msgspec.structs.replace(packet, unknowns=missing),
         confidence=round(min(1.0, near[0].relevance) * (0.5 + 0.5 * share), 3),
@@ -185,7 +178,7 @@ def answer_with_list(packet: ContextPacket, hits: Sequence[Hit]) -> Response:
 
 
 def answer_from_sentences(
-    question: str, packet: ContextPacket, chosen: Chosen, titles: Mapping[str, str], problem: str = ""
+    question: str, packet: ContextPacket, chosen: Chosen, titles: Mapping[str, str]
 ) -> Response:
     """The answer of the sentences that were chosen: the first answers, then others, then what held before.
 
@@ -205,7 +198,7 @@ def answer_from_sentences(
         lines += [label, *(f"- {_cite_sentence(each, titles)}" for each in more)] if more else []
     told = [first, *others[:MAX_MORE], *sorted(earlier, key=lambda each: each.ended)]
     return Response(
-        text="\n".join([*lines, *_memory_only(problem)]),
+        text="\n".join(lines),
         citations=tuple(each.hit.node.id for each in told),
         context_used=msgspec.structs.replace(packet, unknowns=()),
         confidence=round(chosen.chance, 3),
@@ -286,19 +279,13 @@ def quote_node(node: Node, terms: Mapping[str, str]) -> str:
     return f"{title}: {quoted}" if quoted else shorten(whole, MAX_QUOTE)
 
 
-def _memory_only(problem: str) -> list[str]:
-    return ["", f"{NOT_ASKED}{problem}"] if problem else []
-
-
-def decline(question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = "") -> Response:
+def decline(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Response:
     """The answer that memory has none, and what can be done: nothing is quoted.
 
     A statement can be remembered, a question found out; neither is done by itself.
     """
     lines = ["Memory holds nothing that answers this."]
-    if problem:
-        lines += _memory_only(problem)[1:]
-    elif REMEMBER_REQUEST.match(question) or (is_statement(question) and not is_question(question)):
+    if REMEMBER_REQUEST.match(question) or (is_statement(question) and not is_question(question)):
         statement = shlex.quote(flatten(REMEMBER_REQUEST.sub("", question), 200))
         lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")
     else:

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Callable, Collection
 
-from shared.text.prose import SENTENCE_BREAK
+from shared.text.prose import SENTENCE_BREAK, is_supported
 
+CITED = re.compile(r"\s*\[[\w-]+\]")
 _NOT = re.compile(r"(?i)\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b")
 _VERBS = (
     r"set(?:\s+up)?|creat\w+|add\w*|schedul\w+|start\w*|submit\w*|queu\w+|plan\w*|book\w*|arrang\w+|order\w*|"
     r"delegat\w+|assign\w*|hand\w*|pass\w*|forward\w*|ask\w*|told|tell|sen[dt]\w*|e?-?mail\w*|notif\w+|inform\w*|"
     r"remind\w*|cancel\w*|snooz\w+|delet\w+|updat\w+|chang\w+|stor\w+|sav\w+|not(?:e|ed)|remember\w*|record\w*|"
     r"writ\w+|wrote|fix\w*|run|ran|launch\w*|trigger\w*|initiat\w+|open\w*|fil(?:e|ed)|logg?\w*|mak\w+|made|"
-    r"put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
+    r"granted|approved|refused|put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
 )
 _DID = re.compile(
     r"(?i)\b(?:i|we)(?:\s+(?:have|had|has|did|will|shall|am|are|was|just|already|also|now|then|immediately|successfully)"
@@ -47,23 +48,37 @@ _HOW_TO = re.compile(
 _YOURS = re.compile(
     r"(?i)\byou(?:r\s+(?:\w+\s+){0,3}reminders?\b|(?:['’](?:ve|ll|re)|\s+(?:(?:\w+\s+){0,2}(?:have|get)|will|are))\b[^.!?]*\bremind)"
 )
-_DENIED = re.compile(r"(?i)\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)")
+_DENIED = re.compile(r"(?i)\b(?:i|we)\b[^.!?]{0,300}?(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)")
 _RUN = re.compile(r"\b(?:goal|task|job|ask)_[A-Za-z0-9_]{6,}\b|\br[0-9a-f]{10}\b")
+_ASKS = re.compile(
+    r"(?i)\W*(?:(?:and|so|but|or)\s+)?(?:what|which|who|whom|when|where|how|why|shall|should|may|can|could|do|would)\b"
+    r"[^?]*\?\W*$"
+)
+"""A question to the person: "what shall I remember?"."""
 _CLAUSE = re.compile(
     r"(?i);\s+|,?\s+(?:but|so|however|yet)\s+|,\s+(?:and\s+)?(?=(?:i|we|it|that|this|you|your|the|a)\b)"
 )
 """What ends a clause: one clause may deny what the next one claims."""
 
 
-def remove_unsupported(text: str, known: str, cited: Collection[str]) -> tuple[str, tuple[str, ...], bool]:
+def remove_unsupported(
+    text: str, known: str, cited: Collection[str], told: str = ""
+) -> tuple[str, tuple[str, ...], bool]:
     """``text`` without its false sentences; those sentences; whether one of them is about reminders.
 
     The model that wrote it could do nothing but write, so a sentence is false if it says that the model did,
     set, started or sent something, unless it denies that. A statement about what others did or do stays if it
-    cites one of the ``cited`` memories in brackets. The model cannot know which reminders there are. Ids of
-    goals, tasks and reminders must be in ``known``, the text that the model was given.
+    cites one of the ``cited`` memories in brackets, or if what tools ``told`` the model supports it. Else the
+    model cannot know which reminders there are. Ids of goals, tasks and reminders must be in ``known``, the
+    text that the model was given, or in ``told``.
     """
-    text, removed = _remove(text, lambda sentence: _is_false(sentence, known, cited))
+
+    def is_false(sentence: str) -> bool:
+        if told and not _DID.search(sentence) and is_supported(CITED.sub("", sentence), told):
+            return any(number not in told + known for number in _RUN.findall(sentence))
+        return _is_false(sentence, known + told, cited)
+
+    text, removed = _remove(text, is_false)
     return (
         text,
         tuple(" ".join(sentence.split()) for sentence in removed),
@@ -97,6 +112,8 @@ def _remove(text: str, is_false: Callable[[str], bool]) -> tuple[str, list[str]]
 def _is_false(sentence: str, known: str, cited: Collection[str]) -> bool:
     if any(number not in known for number in _RUN.findall(sentence)):
         return True
+    if _ASKS.match(sentence):
+        return False
     backed = any(f"[{node_id}]" in sentence for node_id in cited)
     return any(_is_claim(clause, backed=backed) for clause in _CLAUSE.split(sentence))
 

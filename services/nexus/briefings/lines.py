@@ -77,7 +77,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One statement and its sources; ``short`` is how the head tells it, if not as ``text``.
 
-    ``inline``: its sources stand within the text.
+    ``inline``: its sources stand within the text. ``detail`` is what a model may know beside it, and is not
+    kept.
     """
 
     text: str
@@ -85,6 +86,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     short: str = ""
     score: float = 0.0
     inline: bool = False
+    detail: str = ""
 
     @property
     def told(self) -> str:
@@ -97,13 +99,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
             {"kind": each.kind, "id": each.id, "label": each.label, "open": each.command, "link": each.link}
             for each in self.sources
         ]
-        return {**msgspec.structs.asdict(self), "sources": sources}
+        return {**msgspec.structs.asdict(self), "detail": "", "sources": sources}
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A section: its lines, possibly none, and a sentence about what is missing and why.
 
-    ``missed``: its source could not be read, so that it is worth another try. ``told``: how a model puts it.
+    ``missed``: its source could not be read, so that it is worth another try.
     """
 
     key: str = ""
@@ -111,7 +113,6 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()
     problem: str = ""
     missed: bool = False
-    told: Line | None = None
 
     def data(self) -> dict[str, Any]:
         """As JSON."""
@@ -121,7 +122,6 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
             "lines": [each.data() for each in self.lines],
             "problem": self.problem,
             "missed": self.missed,
-            "told": self.told.data() if self.told else None,
         }
 
 
@@ -149,7 +149,6 @@ def read_section(data: dict[str, Any]) -> Section:
         lines=tuple(map(read_line, data["lines"])),
         problem=data["problem"],
         missed=data["missed"],
-        told=read_line(data["told"]) if data.get("told") else None,
     )
 
 
@@ -185,7 +184,6 @@ def _merge(before: Section, fresh: Section | None, is_live: bool) -> Section:
         # what could be read once is not told to be missing later
         problem=fresh.problem if missed or not fresh.missed else before.problem,
         missed=missed,
-        told=fresh.told or before.told,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 import msgspec
 
 from services.nexus.briefings.lines import Section
-from services.nexus.briefings.page import format_title
+from services.nexus.briefings.page import format_title, tell_what_matters
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
 from shared import subjects
@@ -100,7 +100,8 @@ class BriefingMaker:
         since = before.since if before else await self._since(kind, day, now)
         sections = await self._sources.gather(Span(kind=kind, day=day, since=since))
         path = str(self._context.settings.inbox / kind / f"{day.isoformat()}.md")
-        empty = Told(kind=kind, day=day, made_at=now, since=since, sections=(), path=path)
+        matters = await tell_what_matters(self._context.models, sections)
+        empty = Told(kind=kind, day=day, made_at=now, since=since, sections=(), path=path, matters=matters)
         outcome = await self._store_told(empty, sections)
         await self._set_late_timer(kind, day, 0)
         return outcome
@@ -114,6 +115,8 @@ class BriefingMaker:
                 after = msgspec.structs.replace(fallback, sections=tuple(fresh))
             else:
                 after = before.add(fresh, datetime.now(UTC))
+                if not late:
+                    after = msgspec.structs.replace(after, matters=fallback.matters)
             path = self._context.settings.inbox / after.kind / f"{after.day.isoformat()}.md"
             await write_output(self._context, path, after.page(self._zone), "the briefing")
             await self._context.bus.commit([self._store.entry(after, seq)])

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.briefings.lines import MAX_LINE, MAX_LINES, Line, Section, Source, cite, line, plain
 from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Goal
@@ -104,26 +105,29 @@ _LOUD = {"morning": ("waits", "failed", "due", "night"), "evening": ("done", "mi
 """What keeps a night or a day from being quiet."""
 
 
-def make_head(kind: str, sections: Sequence[Section]) -> tuple[Line, ...]:
-    """The head of a briefing, in a model's words where there are some.
+def make_head(kind: str, sections: Sequence[Section], told: Sequence[Line] = ()) -> tuple[Line, ...]:
+    """The head of a briefing, in a model's words where it ``told`` what matters.
 
-    A section that could not be read is told as such: nothing is called quiet that is not known.
+    What waits and what failed is in it whether a model told it or not. A section that could not be read is
+    told as such: nothing is called quiet that is not known.
     """
     by_key = {each.key: each for each in sections}
+    cited = {source for each in told for source in each.sources}
     lines = []
-    for key in ORDER[kind]:
+    for key in _LOUD[kind][:2] if told else ORDER[kind]:
         found = [by_key[each] for each in (key, *_WITH.get(key, ())) if each in by_key]
-        told = tuple(one for each in found for one in each.lines)
+        held = tuple(one for each in found for one in each.lines)
         if key == "due":
-            told = tuple(sorted(told, key=_rank_due))
-        if told:
-            lines.append(found[0].told or _sum_up(key, told))
+            held = tuple(sorted(held, key=_rank_due))
+        if held and cited.isdisjoint(source for one in held for source in one.sources):
+            lines.append(_sum_up(key, held))
     loud = [by_key[key] for key in _LOUD[kind] if key in by_key]
-    if not any(each.lines for each in loud):
-        missed = [each.title for each in loud if each.missed]
-        quiet = f"Not known yet: {format_list(missed)}." if missed else QUIET[kind]
-        lines.insert(0, Line(text=quiet))
-    return tuple(lines[:MOST])
+    missed = [each.title for each in loud if each.missed]
+    if missed and (told or not any(each.lines for each in loud)):
+        lines.insert(0, Line(text=f"Not known yet: {format_list(missed)}."))
+    elif not told and not any(each.lines for each in loud):
+        lines.insert(0, Line(text=QUIET[kind]))
+    return tuple([*lines, *told][:MOST])
 
 
 def _rank_due(one: Line) -> tuple[int, str]:
@@ -156,9 +160,8 @@ def _sum_up(key: str, lines: Sequence[Line]) -> Line:
 INTEREST, PROJECT, RECENT, URGENT = 0.6, 0.25, 0.15, 0.2
 """The shares of a rank: relevance to the interests, a project's name, how recent it is, words of urgency."""
 HALF_LIFE = 3.0  # Days until something new is half as new
-MODEL_TIME = 60.0  # Seconds a model may take to tell what is new; after that the rules tell it
-TOLD = 3  # The most sentences of a model
-SHOWN_TO_MODEL = 8
+MODEL_TIME = 60.0  # Seconds a model may take to tell what matters; after that the rules tell it
+SHOWN_TO_MODEL = 8  # The most lines of a section that it is shown
 _URGENT = re.compile(
     r"(?i)\b(?:vulnerabilit\w+|cve-\d+|exploit\w*|security|breach\w*|outage|deprecat\w+|end of life"
     r"|recalled|deadline|urgent|patch(?:es|ed)? now)\b"
@@ -172,12 +175,9 @@ def find_projects(goals: Iterable[Goal]) -> frozenset[str]:
     return frozenset(path.name.casefold() for path in paths if len(path.name) > 2)
 
 
-def rank_items(
-    items: Iterable[Mapping[str, Any]], projects: frozenset[str], now: datetime
-) -> list[tuple[Mapping[str, Any], Line]]:
+def rank_items(items: Iterable[Mapping[str, Any]], projects: frozenset[str], now: datetime) -> list[Line]:
     """Papers and news as lines, each with why it matters, the one that matters most first."""
-    ranked = [(item, _as_line(item, projects, now)) for item in items]
-    return sorted(ranked, key=lambda each: -each[1].score)
+    return sorted((_as_line(item, projects, now) for item in items), key=lambda each: -each.score)
 
 
 def _as_line(item: Mapping[str, Any], projects: frozenset[str], now: datetime) -> Line:
@@ -197,7 +197,9 @@ def _as_line(item: Mapping[str, Any], projects: frozenset[str], now: datetime) -
     told = f"{item.get('told') or item.get('title')}".rstrip(".")
     why = f" ({', '.join(reasons)})" if reasons else ""
     short = f"{clean(str(item.get('title')), 100)}{why}"
-    return line(f"{told}{why}", *item_sources(item), short=short, score=round(score, 3))
+    found = line(f"{told}{why}", *item_sources(item), short=short, score=round(score, 3))
+    detail = clean(f"{item.get('title', '')}. {item.get('abstract') or item.get('summary') or ''}", 600)
+    return msgspec.structs.replace(found, detail=detail)
 
 
 def item_sources(item: Mapping[str, Any]) -> tuple[Source, ...]:
@@ -217,67 +219,54 @@ def _recency(published: str, now: datetime) -> float:
     return float(0.5 ** (max(0.0, days) / HALF_LIFE))
 
 
-class NewSentence(msgspec.Struct, kw_only=True):
-    """A sentence about what is new, and the numbers of the items it rests on."""
+class Sentence(msgspec.Struct, kw_only=True):
+    """A sentence about what matters, and the numbers of the lines it rests on."""
 
     statement: str
-    sources: list[int]
+    lines: list[int]
 
 
-class WhatIsNew(msgspec.Struct, kw_only=True):
-    """What is new and why it matters."""
+class WhatMatters(msgspec.Struct, kw_only=True):
+    """What matters and why, the most important first."""
 
-    sentences: list[NewSentence]
+    sentences: list[Sentence]
 
 
-async def tell_new(
-    models: ModelSession, ranked: Sequence[tuple[Mapping[str, Any], Line]], projects: frozenset[str]
-) -> Line | None:
-    """What a model says is new and why it matters, each sentence with its sources; None without any.
+_ASKED = (
+    f"Tell the reader what of the lines below matters, and why, in at most {MOST} short sentences, the most "
+    "important first: what waits for a person or failed before what is only new. Give with each sentence the "
+    "numbers of the lines it rests on. Say only what they say."
+)
 
-    A sentence that its sources do not support is dropped.
+
+async def tell_what_matters(models: ModelSession, sections: Sequence[Section]) -> tuple[Line, ...]:
+    """What matters and why in a model's sentences, each with its sources; nothing without a model.
+
+    A sentence that cites no line, or that its lines do not support, is dropped. It never raises.
     """
-    if not ranked or not models.model.available:
-        return None
-    shown = dict(enumerate(ranked[:SHOWN_TO_MODEL], start=1))
+    shown = [(each.title, one) for each in sections for one in each.lines[:SHOWN_TO_MODEL] if one.sources]
+    if not shown or not models.model.available:
+        return ()
     listed = [
-        f"{number}. {told.text}\n{clean(_text_of(item), 600)}\n" for number, (item, told) in shown.items()
+        f"{number}. {title}: {one.text}{cite(one.sources[:1])}{f' - {one.detail}' if one.detail else ''}"
+        for number, (title, one) in enumerate(shown, 1)
     ]
-    asked = (
-        f"Tell what of this matters to the reader and why, in at most {TOLD} short sentences, the most "
-        "important first. Give with each the numbers of the items it rests on. Say only what they say.\n"
-        f"The reader's projects: {', '.join(sorted(projects)[:20]) or 'none known'}\n\n"
-    )
-    message = Message(role="user", text=asked + quote("what is new", "\n".join(listed)))
+    message = Message(role="user", text=quote("the day", "\n".join(listed), "private mail repository web"))
     try:
         async with asyncio.timeout(MODEL_TIME):
-            answer = await models.ask_model_for([message], WhatIsNew)
+            answer = await models.ask_model_for([message], WhatMatters, rules=_ASKED)
     except (MailroomError, TimeoutError):
-        return None
-    kept = [
-        (plain(each.statement, 160), [shown[number] for number in dict.fromkeys(each.sources)])
-        for each in answer.sentences[:TOLD]
-        if each.sources
-        and all(number in shown for number in each.sources)
-        and is_supported(each.statement, " ".join(_known_of(*shown[number]) for number in each.sources))
-    ]
-    if not kept:
-        return None
-    sources = [[source for _, told in items for source in told.sources[:1]] for _, items in kept]
-    parts = [
-        f"{text.rstrip('.')}{''.join(f' [{one.label}]' for one in cited)}."
-        for (text, _), cited in zip(kept, sources, strict=True)
-    ]
-    return Line(
-        text=f"New for you: {' '.join(parts)}",
-        inline=True,
-        sources=tuple(dict.fromkeys(one for cited in sources for one in cited)),
-    )
-
-
-def _known_of(item: Mapping[str, Any], told: Line) -> str:
-    return _text_of(item) + told.text
-
-
-def _text_of(item: Mapping[str, Any]) -> str:
-    return f"{item.get('title', '')}. {item.get('abstract') or item.get('summary') or ''} "
+        return ()
+    told = []
+    for sentence in answer.sentences[:MOST]:
+        numbers = list(dict.fromkeys(sentence.lines))
+        if not numbers or not all(1 <= number <= len(shown) for number in numbers):
+            continue
+        rests_on = [shown[number - 1] for number in numbers]
+        known = " ".join(f"{title}: {one.text} {one.short} {one.detail}" for title, one in rests_on)
+        _, claims, _ = remove_unsupported(sentence.statement, known, (), known)
+        if not claims and is_supported(sentence.statement, known):
+            sources = tuple(dict.fromkeys(source for _, one in rests_on for source in one.sources[:1]))
+            text = plain(sentence.statement, MAX_LINE).rstrip(".")
+            told.append(Line(text=f"{text}{cite(sources)}.", inline=True, sources=sources))
+    return tuple(told)

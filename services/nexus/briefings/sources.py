@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.briefings.lines import Line, Section, Source, line
-from services.nexus.briefings.page import find_projects, rank_items, tell_new
+from services.nexus.briefings.page import find_projects, rank_items
 from services.nexus.briefings.sections import (
     done_lines,
     due_reminders,
@@ -233,9 +233,8 @@ class BriefingSources:
         ]
         projects = find_projects(await self._recent_goals())
         ranked = rank_items(items, projects, datetime.now(UTC))[:MAX_NEW]
-        told = await tell_new(self._context.models, ranked, projects)
         problems = " ".join(f"{str(each).rstrip('.')}." for each in result.metadata.get("problems", ()))
-        return Section(lines=tuple(each for _, each in ranked), problem=problems, told=told)
+        return Section(lines=tuple(ranked), problem=problems)
 
     async def _recent_goals(self) -> list[Goal]:
         start = datetime.now(UTC) - timedelta(days=30)

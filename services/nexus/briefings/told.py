@@ -6,7 +6,14 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.briefings.lines import Line, Section, added_lines, merge_sections, read_section
+from services.nexus.briefings.lines import (
+    Line,
+    Section,
+    added_lines,
+    merge_sections,
+    read_line,
+    read_section,
+)
 from services.nexus.briefings.page import format_page, format_title, make_head
 from shared import subjects
 from shared.bus import Bus, Entry
@@ -24,7 +31,10 @@ MAX_FINDING = 500  # The most characters of a line in a report
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A briefing of a day: what it told at ``made_at`` about the time from ``since``, and added later."""
+    """A briefing of a day: what it told at ``made_at`` about the time from ``since``, and added later.
+
+    ``matters`` is what a model said of it, if there is one.
+    """
 
     kind: str
     day: date
@@ -33,11 +43,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...]
     additions: tuple[tuple[datetime, tuple[Section, ...]], ...] = ()
     path: str = ""
+    matters: tuple[Line, ...] = ()
 
     @property
     def head(self) -> tuple[Line, ...]:
         """At most five lines."""
-        return make_head(self.kind, self.sections)
+        return make_head(self.kind, self.sections, self.matters)
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -75,6 +86,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
                 for moment, added in self.additions
             ],
             "path": self.path,
+            "matters": [each.data() for each in self.matters],
         }
 
 
@@ -91,6 +103,7 @@ def read_told(data: dict[str, Any]) -> Told:
             for each in data["additions"]
         ),
         path=data["path"],
+        matters=tuple(map(read_line, data["matters"])),
     )
 
 

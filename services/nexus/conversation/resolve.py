@@ -48,10 +48,13 @@ def resolve(
     if not conversation.turns or text.lstrip().startswith("/"):
         instead = None if with_model else WAYS["instead"].fullmatch(text)
         return (instead and _ask_whose(text, instead["other"], conversation)) or whole
-    if found := find_ended(said, conversation) or find_numbered(said, conversation):
-        return found
-    if with_model:
-        return whole
+    if ended := find_ended(said, conversation):
+        return ended
+    numbered = find_numbered(said, conversation)
+    if with_model:  # a model knows more than what was named last
+        return numbered if numbered and not numbered.reply else whole
+    if numbered:
+        return numbered
     if told := _tell_of_talk(said, conversation):
         return told
     turn = conversation.turns[-1]

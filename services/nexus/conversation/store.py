@@ -7,7 +7,6 @@ conversation that are handled at once write one after the other: the second is h
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -71,34 +70,16 @@ class Conversations:
         if any(turn.id == request.letter_id for turn in conversation.turns):
             return ()
         with_model = self._with_model()
-        resolved = resolve(request.utterance, conversation, datetime.now(UTC), with_model=with_model)
-        if read_utterance(resolved.understood).plain == request.utterance.plain:  # it stands for itself
+        said, now = request.utterance, datetime.now(UTC)
+        resolved = resolve(said, conversation, now, with_model=with_model)
+        if read_utterance(resolved.understood).plain == said.plain:  # it stands for itself
             resolved = msgspec.structs.replace(resolved, understood="")
-        history = request.history or (history_of(conversation) if with_model else ())
-        last = next((turn for turn in reversed(conversation.turns) if turn.route not in TALK), None)
-        whole = msgspec.structs.replace(
-            request,
-            text=resolved.text,
-            understood=resolved.understood,
-            history=history,
-            before=(last.meant or last.text) if last else "",
-            before_route=last.route if last else "",
-            before_failed=bool(last and last.failed),
-            joined=resolved.joined,
-            spoken=find_spoken(conversation, request.asked_at),
-            replaces=resolved.replaces,
-            told=conversation.told[::-1],
-            just_told=_find_just_told(conversation),
-            cited=next((each.ref for each in conversation.mentioned if each.what == "memory"), ""),
-        )
+        whole = place(request, conversation, resolved)
+        if with_model:
+            replaces = whole.replaces or resolve(said, conversation, now).replaces
+            whole = msgspec.structs.replace(whole, talk=conversation, wrote=resolved.text, replaces=replaces)
         if resolved.reply:
-            reply = Response(
-                text=resolved.reply,
-                asks=resolved.asks,
-                route_used=resolved.route or "nexus",
-                outcome=ResultOutcome.FAILED if resolved.asks else ResultOutcome.NONE,
-            )
-            outbox: Outbox = [request.reply(reply)]
+            outbox: Outbox = [request.reply(reply_of(resolved))]
         else:
             outbox = await handle(whole)
         begun = begin(conversation, request, resolved)
@@ -166,6 +147,35 @@ class Conversations:
         return seal(subject, fresh, expect=record.seq)
 
 
+def place(request: Request, conversation: Conversation, resolved: Resolved) -> Request:
+    """``request`` as what it stands for in its conversation."""
+    last = next((turn for turn in reversed(conversation.turns) if turn.route not in TALK), None)
+    return msgspec.structs.replace(
+        request,
+        text=resolved.text,
+        understood=resolved.understood,
+        before=(last.meant or last.text) if last else "",
+        before_route=last.route if last else "",
+        before_failed=bool(last and last.failed),
+        joined=resolved.joined,
+        spoken=find_spoken(conversation, request.asked_at),
+        replaces=resolved.replaces,
+        told=conversation.told[::-1],
+        just_told=_find_just_told(conversation),
+        cited=next((each.ref for each in conversation.mentioned if each.what == "memory"), ""),
+    )
+
+
+def reply_of(resolved: Resolved) -> Response:
+    """The answer to a message that is answered by what was said alone."""
+    return Response(
+        text=resolved.reply,
+        asks=resolved.asks,
+        route_used=resolved.route or "nexus",
+        outcome=ResultOutcome.FAILED if resolved.asks else ResultOutcome.NONE,
+    )
+
+
 def find_spoken(conversation: Conversation, now: str) -> tuple[str, ...]:
     """The ids of the reminders that the last answer named, if that was not long before ``now``."""
     if not conversation.turns or not conversation.turns[-1].asked_at or not now:
@@ -197,13 +207,6 @@ def may_continue(conversation: Conversation, person: str) -> bool:
     people may go on with those that were begun there.
     """
     return not conversation.questions or not person or conversation.owner in ("", person)
-
-
-def history_of(conversation: Conversation) -> tuple[dict[str, Any], ...]:
-    """The last turns as messages for a model."""
-    answered = [turn for turn in conversation.turns if turn.state == "answered"]
-    pairs = [(("user", turn.meant or turn.text), ("assistant", turn.answer)) for turn in answered]
-    return tuple({"role": role, "text": text} for pair in pairs for role, text in pair if text)
 
 
 def begin(conversation: Conversation, request: Request, resolved: Resolved) -> Conversation:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task, Told
+from shared.contracts import MAX_TEXT, Contract, Conversation, Email, Question, Response, Task, Told
 from shared.language.utterance import Utterance, read_utterance
 
 REQUEST_KEY = "visit"  # The key of a task's context that holds the request it is for; stored tasks have it
@@ -25,7 +25,9 @@ class Request(Contract, frozen=True, kw_only=True):
     ``joined`` is both messages together if this one may add to that one, ``spoken`` are the reminders
     that the last answer named, ``replaces`` is the schedule or job that this one follows. ``told`` is
     what the conversation told and is not kept, the latest first; ``just_told`` what the last message did;
-    ``cited`` is the memory that the last answer quoted first.
+    ``cited`` is the memory that the last answer quoted first. For a model there are the conversation as it
+    stood (``talk``), and with what a model calls the message as the person ``wrote`` it, and which ``part``
+    that is: a message may ask for several things.
     """
 
     asker: str
@@ -46,6 +48,22 @@ class Request(Contract, frozen=True, kw_only=True):
     told: tuple[Told, ...] = ()
     just_told: str = ""
     cited: str = ""
+    talk: Conversation | None = None
+    wrote: str = ""
+    part: str = ""
+
+    @property
+    def key(self) -> str:
+        """What ids derive from, so that the same is done once."""
+        return f"{self.letter_id}-{self.part}" if self.part else self.letter_id
+
+    @property
+    def words(self) -> str:
+        """What the person said: the message, and before what a model makes of it those before it."""
+        if not self.wrote:
+            return self.text
+        turns = self.talk.turns if self.talk else ()
+        return "\n".join([*(turn.text for turn in turns), self.wrote])
 
     @property
     def utterance(self) -> Utterance:

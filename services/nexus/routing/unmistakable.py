@@ -4,16 +4,19 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
 from services.nexus.routing.following import SHORT, normalise
-from services.nexus.timetable.reminder_requests import ReminderIntent, find_intent
+from services.nexus.routing.request import Request
+from services.nexus.timetable.reminder_requests import ReminderIntent, find_intent, read_new
 from services.nexus.tools.tool import Tool
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
+from shared.text.prose import split_sentences
 
 FILE = Path(__file__).with_name("languages.toml")
 _MARKS = re.compile(r"[äöüß¿¡ñçéèêàâîôûãõœąćęłńśźżåğışčďěňřšťůž]")
@@ -120,6 +123,32 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
         if wanted and wanted in _plain_examples(tool):
             return Decision(tool=name, why=f"it is an example of {name}")
     return None
+
+
+_TAKES_ALL = frozenset({"remember", "correct", "refuse"})  # What takes a whole message, however long it is
+_ADDRESS = re.compile(r"\S@\S")
+MIN_MORE = 3  # The fewest words of another sentence that says more than a courtesy
+
+
+def decide_whole(request: Request, tools: Mapping[str, Tool]) -> Decision | None:
+    """The tool whose words are unmistakable and leave nothing of the message over; None if a model is asked.
+
+    It is asked what memory has to answer, what the conversation has to complete, and in other languages.
+    """
+    text, said = request.text, request.utterance
+    found = decide_by_rule(text, tools, goes_on=bool(request.before))
+    if found is None or found.tool in ("memory", "language"):
+        return None
+    if request.understood or read_command(text, tools) or found.tool in _TAKES_ALL:
+        return found
+    whole = [each for each in split_sentences(text) if len(each.split()) >= MIN_MORE]
+    if len(whole) > 1 or WAYS["more"].search(text) or (request.before and said.has_pronoun):
+        return None
+    if found.tool == "send_mail" and not _ADDRESS.search(text):
+        return None
+    if found.tool == "reminder_set" and request.before:
+        return found if not read_new(text, datetime.now(UTC), UTC).missing else None
+    return found
 
 
 def read_command(text: str, tools: Mapping[str, Tool]) -> Decision | None:

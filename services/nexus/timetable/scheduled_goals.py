@@ -64,7 +64,7 @@ class ScheduledGoals:
             raise self._refusal()
         order = read_order(request.text)
         now = parse_timestamp(request.asked_at) if request.asked_at else self._keeper.clock()
-        token = self._context.bus.derive_id("schedule", request.asker, request.letter_id)
+        token = self._context.bus.derive_id("schedule", request.asker, request.key)
         if order is None:
             when, goal = read_scheduled(request.text, now, self._zone)
             return await self.add(goal, request.text, when, token)

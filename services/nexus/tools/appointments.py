@@ -157,7 +157,7 @@ async def add_to_calendar(context: ToolContext, request: Request, event: Event) 
         return ask_back("On which day?", f"{request.text} {SLOT}", expects="time")
     midnight = _read_moment(event.day, event.clock or "00:00", context.zone)
     start: date | datetime = midnight if event.clock else midnight.date()
-    uid = context.agent.bus.derive_id("event", request.letter_id)
+    uid = context.agent.bus.derive_id("event", request.key)
     end = _read_moment(event.day, event.ends, context.zone) if event.ends and event.clock else None
     end = end + timedelta(days=end <= midnight) if end else None
     await asyncio.to_thread(write_event, context.agent.settings, event.title, start, uid, end)

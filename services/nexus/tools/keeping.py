@@ -71,7 +71,7 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
         return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])
     node = Node(
-        id=context.agent.bus.derive_id("said", request.letter_id),
+        id=context.agent.bus.derive_id("said", request.key),
         kind="fact",
         title=title,
         body=body,

@@ -277,4 +277,5 @@ SEND_MAIL = Tool(
     effect=Effect.WRITES,
     parameters=Letter,
     read=read_letter,
+    takes_parts=True,
 )

@@ -82,7 +82,7 @@ class ToolContext:
 
     def make_goal(self, request: Request) -> tuple[Entry, str]:
         """The submission of a goal for ``request``, and its id, which is derived from the request's."""
-        goal_id = f"goal_{self.agent.bus.derive_id('goal', request.asker, request.letter_id)}"
+        goal_id = f"goal_{self.agent.bus.derive_id('goal', request.asker, request.key)}"
         goal = {
             "text": request.text,
             "goal_id": goal_id,
@@ -95,7 +95,7 @@ class ToolContext:
     def make_letter(self, request: Request, agent: str, subject: str, body: str) -> Email:
         """A letter of the desk to an agent, once for each request."""
         return Email(
-            id=self.agent.bus.derive_id("letter", request.letter_id, agent),
+            id=self.agent.bus.derive_id("letter", request.key, agent),
             sender=self.agent.profile.name,
             recipient=agent,
             subject=subject[:500],
@@ -105,7 +105,7 @@ class ToolContext:
 
     def sign(self, request: Request) -> Said | None:
         """What the asker said, if that is a person: the broker and the dispatcher checked who it is."""
-        return sign_said(self.agent.bus, request.text) if request.asker == subjects.USER else None
+        return sign_said(self.agent.bus, request.words) if request.asker == subjects.USER else None
 
 
 THREAD = 5  # How many earlier messages of its conversation a goal carries, the last ones
@@ -131,7 +131,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     ``route`` is what an answer names as its route. A message in which ``needs`` is not found is for another
     tool, one that ``says`` matches at its beginning is for this one. A ``hidden`` tool is not among what the
     desk says it can do. What a ``personal`` one reads is a person's; agents may not have it read, and have
-    nothing written either (shared/tasks/speaker.py).
+    nothing written either (shared/tasks/speaker.py). A model gives one that ``takes_parts`` its parameters,
+    and any other a whole request.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     says: re.Pattern[str] | None = None
     hidden: bool = False
     personal: bool = False
+    takes_parts: bool = False
 
     @property
     def used(self) -> str:

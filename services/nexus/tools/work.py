@@ -165,7 +165,7 @@ def find_said(text: str) -> frozenset[str]:
 def _cancel_goal(context: ToolContext, request: Request, goal: Goal) -> Answer:
     bus = context.agent.bus
     order = CancelGoal(
-        id=bus.derive_id("cancel", request.letter_id, goal.goal_id),
+        id=bus.derive_id("cancel", request.key, goal.goal_id),
         sender=context.agent.profile.name,
         recipient=subjects.CONDUCTOR,
         cause=request.letter_id,

@@ -1,7 +1,7 @@
 """The office in which the messages are asked: nexus and memory as they are, and colleagues who say yes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -157,7 +157,9 @@ def find_effects(tool: str, answer: Response) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def open_office() -> AsyncIterator[Office]:
+async def open_office(
+    facts: Sequence[str] = FACTS, *, with_desk: bool = True, **environment: str
+) -> AsyncIterator[Office]:
     """The office, with some facts, spending and a calendar; gone afterwards."""
     with TemporaryDirectory(prefix="mailroom-bench-") as name:
         folder = Path(name)
@@ -173,38 +175,43 @@ async def open_office() -> AsyncIterator[Office]:
             MAILROOM_LOG_LEVEL="error",
             MAILROOM_LINKER_INTERVAL="1000000",
             PYTHONPATH=str(ROOT),
+            **environment,
         )
         async with AsyncExitStack() as ends:
             ends.push_async_callback(office.close)
             await office.open([subjects.MEMORY_DAEMON])
-            await _plant(office)
+            await _plant(office, facts)
             for agent in ("frontier", "scout", "cortex"):
-                await _join(office, ends, Colleague, Profile(name=agent, description="Says yes."))
-            profile = load_profile(ROOT / "services" / "nexus" / "profile.yaml")
-            quick = {
-                **profile.options,
-                "section_timeout": 2,
-                "papers_timeout": 2,
-                "morning": "",
-                "evening": "",
-            }
-            await _join(office, ends, Nexus, msgspec.structs.replace(profile, options=quick))
+                await join(office, ends, Colleague, Profile(name=agent, description="Says yes."))
+            if with_desk:
+                await join(office, ends, Nexus, nexus_profile())
             yield office
 
 
-async def _plant(office: Office) -> None:
-    await Memory(office.user).add(*(Node(title=fact) for fact in FACTS), insist=True)
+def nexus_profile() -> Profile:
+    """Nexus as it is, without briefings."""
+    profile = load_profile(ROOT / "services" / "nexus" / "profile.yaml")
+    quick = {"section_timeout": 2, "papers_timeout": 2, "morning": "", "evening": ""}
+    return msgspec.structs.replace(profile, options={**profile.options, **quick})
+
+
+async def _plant(office: Office, facts: Sequence[str]) -> None:
+    await Memory(office.user).add(*(Node(title=fact) for fact in facts), insist=True)
     scout = await office.connect("scout")
     spent = DailySpending(day="2026-03-18", sender="scout", input_tokens=12_000, output_tokens=900, cost=0.11)
     await scout.commit([seal(subjects.record("scout", "spending", "2026-03-18"), spent)])
 
 
-async def _join(office: Office, ends: AsyncExitStack, agent_class: type[Agent], profile: Profile) -> None:
+async def join(
+    office: Office, ends: AsyncExitStack, agent_class: type[Agent], profile: Profile
+) -> AgentProcess:
+    """An agent at work in this process, until the office ends."""
     config = settings.load(office.environment)
     config = msgspec.structs.replace(config, nats_url=office.server.url)
     process = AgentProcess(agent_class(profile, config, await office.connect(profile.name)), config)
     ends.push_async_callback(process.close)
     await process.open()
+    return process
 
 
 async def hold_all(office: Office, talks: list[Talk], at_once: int = 6) -> list[Said]:

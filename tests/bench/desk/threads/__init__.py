@@ -1,0 +1,1 @@
+"""Follow-ups in threads, with a model and without."""
