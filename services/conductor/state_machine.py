@@ -368,6 +368,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         task_id=task.task_id,
         parent_goal_id=goal.goal_id,
         goal_id=goal.part_of or goal.goal_id,
+        cause=goal.cause,
         text=task.text,
         assignee=task.assignee,
         requester=subjects.CONDUCTOR,

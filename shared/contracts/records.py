@@ -145,9 +145,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
     ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
     A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
-    task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
-    is whom the requester wants it for, if not for itself. Workspaces of its tasks begin with what those hold
-    that it ``starts_from``, as those of the task whose part it is.
+    task itself if it has none, ``cause`` the message that submitted the task, ``starts_from`` the workspaces
+    that its tasks begin with; ``depth`` is how many goals it lies in. ``asker`` is whom the requester wants
+    it for, if not for itself.
     """
 
     goal_id: Token
@@ -184,6 +184,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     question: str = ""
     part_of: OptionalToken = ""
+    cause: OptionalToken = ""
     starts_from: tuple[Token, ...] = ()
     depth: Count = 0
     asker: OptionalName = ""
