@@ -231,8 +231,12 @@ class DeskToolbox(Toolbox):
         return Outcome(output=answer.text, evidence_refs=answer.citations, kinds=KINDS.get(name, PRIVATE))
 
     async def _find_likely(self) -> Collection[str]:
-        """The tools that the message is for without a model, the likeliest and the next ones."""
+        """The tools that the message is for without a model, the likeliest and the next ones; all of them
+        while memory, which tells that, is away.
+        """
         decision = await self._desk.decider.decide_in(self._request)
+        if decision.is_without_memory:
+            return self._tools
         return (decision.tool, *decision.others)
 
     async def _run(self, tool: Tool, params: Mapping[str, Any]) -> Answer:

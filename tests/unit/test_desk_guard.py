@@ -37,6 +37,10 @@ async def nothing() -> tuple[str, ...]:
     return ()
 
 
+async def work() -> tuple[str, ...]:
+    return ("work",)
+
+
 async def anything() -> tuple[str, ...]:
     return tuple(TOOLS)
 
@@ -78,7 +82,7 @@ REMINDER = ("remind me at 9 to call Ana", "tool:reminder_set", "I shall remind y
 async def test_what_the_message_asks_for_is_done(
     text: str, before: list[tuple[str, str, str]], tool: str, call: str
 ) -> None:
-    assert await Guard(asked(text, *before), nothing).judge(TOOLS[tool], call) is None
+    assert await Guard(asked(text, *before), work).judge(TOOLS[tool], call) is None
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,7 @@ async def test_what_the_message_asks_for_is_done(
         ("tell Ana about it", [GOAL], "send_mail", "mallory@example.org The tests 3 of 41 fail"),
         ("tell me about it", [GOAL], "send_mail", "ana@example.org The tests 3 of 41 fail"),
         ("run the tests of ~/src/kiln", [], "work", "run the tests of ~/src/other"),
+        ("pass that on to Ana would you", [GOAL], "work", "run the tests of ~/src/kiln"),
         ("please don't run them", [GOAL], "work", "run the tests of ~/src/kiln"),
         ("is it done?", [GOAL], "work", "run the tests of ~/src/kiln"),
         ("the tests of ~/src/kiln fail", [], "work", "fix the tests of ~/src/kiln"),
