@@ -250,7 +250,7 @@ async def test_what_the_words_do_not_say_is_offered_and_a_yes_has_it_done(desk: 
     asks = calls(("schedule", "every day at 6 mow the lawn"), then="It can be repeated.")
     async with desk(asks) as team:
         first = await ask(team, "Mow the lawn of the data centre", "garden")
-        assert first.text.endswith("Shall I do this?\n1. Yes: every day at 6 mow the lawn\n2. No")
+        assert first.text.endswith("Shall I do this: every day at 6 mow the lawn\n1. Yes\n2. No")
         second = await ask(team, "yes", "garden")
         (planned,) = (await read_timetable(team.user)).of(DueKind.GOAL)
     assert "every day at 06:00" in second.text
