@@ -165,7 +165,7 @@ class DeskToolbox(Toolbox):
         self.told: list[str] = []  # What tools told, and memory
         self.packet = ContextPacket(query=request.text)
         self.offer: tuple[str, AskedBack] | None = None  # what is asked whether it shall be done
-        self._turn_failed = self._has_looked = False
+        self._acted = self._is_open = self._has_looked = False
         self._called: dict[str, str] = {}
 
     def find_form(self, text: str) -> str:
@@ -183,16 +183,16 @@ class DeskToolbox(Toolbox):
         return self._offers
 
     def concluded(self) -> bool:
-        """Whether the calls of this turn did what the message asks for: the person gets their answers."""
-        failed, self._turn_failed = self._turn_failed, False
-        return bool(self.answers) and not failed
+        """Whether all calls of this turn did something: the person gets their answers."""
+        ended, self._acted, self._is_open = self._acted and not self._is_open, False, False
+        return ended
 
     def check(self, name: str, arguments: str) -> dict[str, Any]:
         """As Toolbox; a call that is not run keeps the turn from ending the loop."""
         try:
             return super().check(name, arguments)
         except ActionError:
-            self._turn_failed = True
+            self._is_open = True
             raise
 
     async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
@@ -200,7 +200,7 @@ class DeskToolbox(Toolbox):
         try:
             return await (self._recall(params["text"]) if name == RECALL else self._call(name, params))
         except BaseException:
-            self._turn_failed = True
+            self._is_open = True
             raise
 
     async def _call(self, name: str, params: Mapping[str, Any]) -> Outcome:
@@ -222,12 +222,13 @@ class DeskToolbox(Toolbox):
         else:
             if answer.asks is None:
                 self.guard.note(tool)
-            self.offer = None
+            self.offer, self._acted = None, True
             self.answers.append((answer, tool.used))
         return Outcome(output=answer.text, evidence_refs=answer.citations, kinds=KINDS.get(name, PRIVATE))
 
     def _hear(self, name: str, text: str) -> None:
-        """Note what a tool told, or memory."""
+        """Note what a tool told, or memory: the model is to go on."""
+        self._is_open = True
         self.guard.has_read |= name in OTHERS
         self._has_looked |= name in OTHERS and name != RECALL  # what a mail asks for is not even offered
         self.told.append(text)

@@ -145,6 +145,7 @@ def test_what_is_unmistakable_and_whole_needs_no_model(text: str) -> None:
     ("text", "before"),
     [
         ("remind me tomorrow at 9 to call Ana, and tell Ben", []),
+        ("remind me tomorrow at 9 to mow, and what else do you have of me?", []),
         ("remind me tomorrow at 9 to call her", [("Who is it? Petra", "nexus", "Petra")]),
         ("remind me an hour before", [GOAL]),
         ("remind me tomorrow at 9 to call Ana. I also want the tests of ~/src/kiln run.", []),
