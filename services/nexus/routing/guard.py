@@ -75,7 +75,7 @@ class Guard:
         said, wrote = self._said, self._said.text
         # "same for Bob": a part of a sentence that asks nothing
         is_part = bool(self._request.before) and said.is_part and not said.asks
-        act = Act.REQUEST if is_part else said.act
+        act = Act.REQUEST if is_part or self._orders_beside(tool) else said.act
         if not is_allowed(tool, act, {self._last, *FOLLOWS.get(self._last, ())}):
             # "Sunday is better" after what was put on a schedule may be meant to change it.
             alters = act is Act.STATEMENT and tool.name in (self._last, ALTERS.get(self._last))
@@ -87,6 +87,14 @@ class Guard:
         if not await self._asks_for(tool):
             return Refusal("The words of the message do not ask for that")
         return self._judge_object(tool, text)
+
+    def _orders_beside(self, tool: Tool) -> bool:
+        """Whether an order for ``tool`` stands beside a question: "remind me at 9, and what else is on?"."""
+        if self._said.act is not Act.QUESTION or tool.name not in _ASKED:
+            return False
+        clauses = WAYS["clause"].split(self._said.text)
+        orders = [each for each in clauses[1:] and clauses if read_utterance(each).act is Act.REQUEST]
+        return any(_ASKED[tool.name].search(each) for each in orders)
 
     async def _asks_for(self, tool: Tool) -> bool:
         """Whether the message asks for the effect of ``tool``: by its words alone if others' were read."""
