@@ -37,14 +37,6 @@ def parse_timestamp(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def seconds_between(start: str, end: str) -> float:
-    """The seconds from one timestamp to another; 0 if one is missing or invalid."""
-    try:
-        return (parse_timestamp(end) - parse_timestamp(start)).total_seconds()
-    except ValueError:
-        return 0.0
-
-
 def localize(wall: datetime, zone: tzinfo | None) -> datetime:
     """The naive local time ``wall`` as a moment in ``zone`` (None: this machine's)."""
     return wall.astimezone() if zone is None else wall.replace(tzinfo=zone)

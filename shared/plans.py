@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared import subjects
-from shared.contracts import Presence, TaskStep
+from shared.contracts import Presence, TaskPlan, TaskStep
 from shared.errors import ActionError
 
 K = TypeVar("K", int, str)
@@ -50,7 +50,40 @@ def group_steps(steps: Sequence[TaskStep]) -> tuple[tuple[int, ...], ...]:
     return tuple(groups)
 
 
+def plan_of(values: Any, task_id: str, agent: str) -> TaskPlan:
+    """The plan in ``values``, which may omit task_id and agent; raises ActionError for an invalid one."""
+    try:
+        whole = {"task_id": task_id, "agent": agent, **values}
+        # The contract reports a circle by numbers, this by the steps' texts.
+        sort_steps(msgspec.convert(whole.get("steps", ()), tuple[TaskStep, ...]))
+        return msgspec.convert(whole, TaskPlan)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise ActionError(
+            f"This is not a plan: {error}", "A plan has steps with a step_number and an action"
+        ) from None
+
+
+def step_name(number: int) -> str:
+    """The name of the task that a step of a plan becomes."""
+    return f"step-{number}"
+
+
+def number_of(name: str) -> int:
+    """The number of the step whose task is called ``name``; 0 for a task that is none."""
+    number = name.removeprefix("step-")
+    return int(number) if name.startswith("step-") and number.isdigit() else 0
+
+
 REFERENCE = re.compile(r"\$\{(\d+)(\.path)?\}")
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step executes: ``action`` of ``assignee`` with ``params``, or, without an action, ``text``."""
+
+    assignee: str
+    action: str = ""
+    params: dict[str, Any] = {}
+    text: str = ""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,17 +98,22 @@ def referenced_steps(value: Any) -> set[str]:
     return {found[1] for found in REFERENCE.finditer(msgspec.json.encode(value).decode())}
 
 
-def fill_references(value: Any, outputs: Mapping[int, StepOutput]) -> Any:
-    """``value`` with its references replaced; raises ActionError for one that ``outputs`` cannot fill."""
+def fill_references(value: Any, outputs: Mapping[int, StepOutput], *, partly: bool = False) -> Any:
+    """``value`` with its references replaced; raises ActionError for one that ``outputs`` cannot fill.
+
+    With ``partly``, references to other steps stay as they are.
+    """
     if isinstance(value, dict):
-        return {name: fill_references(entry, outputs) for name, entry in value.items()}
+        return {name: fill_references(entry, outputs, partly=partly) for name, entry in value.items()}
     if isinstance(value, list):
-        return [fill_references(entry, outputs) for entry in value]
+        return [fill_references(entry, outputs, partly=partly) for entry in value]
     if not isinstance(value, str):
         return value
 
     def resolve(found: re.Match[str]) -> str:
         step = outputs.get(int(found[1]))
+        if step is None and partly:
+            return found[0]
         if step is None:
             raise ActionError(f"{found[0]} refers to step {found[1]}, which this step does not depend on")
         if found[2] and not step.output_paths:

@@ -29,7 +29,9 @@ class OpenSpan(msgspec.Struct, kw_only=True):
     failed: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
     cost: float = 0.0
+    instead_of: str = ""
 
 
 class SpanRecorder:
@@ -63,6 +65,7 @@ class SpanRecorder:
                 output_tokens=last.output_tokens + span.output_tokens,
                 cost=last.cost + span.cost,
                 count=count,
+                cached_tokens=last.cached_tokens + span.cached_tokens,
             )
             return
         self._characters += len(span.input) + len(span.output)
@@ -153,5 +156,7 @@ def span(kind: SpanKind, name: str, given: str = "") -> Iterator[OpenSpan]:
                 input_tokens=max(0, opened.input_tokens),
                 output_tokens=max(0, opened.output_tokens),
                 cost=opened.cost,
+                cached_tokens=max(0, opened.cached_tokens),
+                instead_of=sendable(opened.instead_of)[:200],
             )
         )

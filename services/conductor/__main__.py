@@ -25,9 +25,10 @@ from services.conductor.playbook import MissingParameter, load_playbooks
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import BY_MODEL, OVERDUE, PLAN, REPAIR, apply_plan, needs_plan
 from services.conductor.submission import (
+    MAX_DEPTH,
     Continued,
     answer_mail,
-    as_agents,
+    as_senders,
     continue_goal,
     deadline_of,
     format_earlier,
@@ -66,9 +67,6 @@ from shared.tasks.said import QUOTED, sign_said
 from shared.tasks.submission import Submission
 from shared.text.display import quote
 from shared.trace import join_trace
-
-THREAD = "thread"  # The context's list of the ids of goals before this one, as the front desk gives it
-MAX_THREAD = 5  # Goals of a thread that a model is told of, the last ones
 
 
 class Conductor(Agent):
@@ -111,13 +109,10 @@ class Conductor(Agent):
         return await self.planner.plan(goal, alone=True)
 
     async def _read_beside(self, goal: Goal) -> str:
-        """What goes with a goal: the goals before it in its thread, and what it mentions as @file or @url."""
-        named = goal.context.get(THREAD)
-        ids = [*(named if isinstance(named, list | tuple) else ()), goal.retry_of]
-        found = [await self._store.find(str(each)) for each in ids[-MAX_THREAD:] if each]
-        before = [format_earlier(stored.goal) for stored in found if stored]
-        told = [quote("Earlier in this thread, the latest last", "\n".join(before))] if before else []
-        return "\n\n".join(filter(None, [*told, await self._open_mentioned(goal)]))
+        """What goes with a goal: what came of the one that it repeats, and what it mentions."""
+        before = await self._store.find(goal.retry_of)
+        told = quote("What came of it before", format_earlier(before.goal)) if before else ""
+        return "\n\n".join(filter(None, [told, await self._open_mentioned(goal)]))
 
     async def _open_mentioned(self, goal: Goal) -> str:
         """What the text of a goal mentions as @file, @url or @memory."""
@@ -129,6 +124,7 @@ class Conductor(Agent):
             text=goal.text,
             said=goal.said,
             context={"params": {name: value for name, value in goal.context.items() if name != QUOTED}},
+            starts_from=tuple(task.workspace or task.task_id for task in goal.tasks),
         )
         return await open_mentions(goal.text, asked, self.context.settings, self.context.memory)
 
@@ -141,8 +137,7 @@ class Conductor(Agent):
         submission = read_submission(data)
         if priority:
             submission = msgspec.structs.replace(submission, priority=TaskPriority(priority))
-        if sender != subjects.USER:
-            submission = as_agents(submission)
+        submission = as_senders(submission, sender)
         if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:
             raise Reject("only people retry and resume goals, and control agents")
         if submission.control:
@@ -155,6 +150,8 @@ class Conductor(Agent):
             goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
         else:
             goal = open_goal(submission, seq, stored_at, timeout)
+            if goal.depth > MAX_DEPTH:
+                refused = f"It lies in {goal.depth} goals, and {MAX_DEPTH} are the most: do it without a plan"
         # What a person said is signed; what was said of a goal that is retried counts on.
         by_person = sender == subjects.USER and not goal.retry_of
         words = words_of(goal) if by_person else goal.said.text if goal.retry_of and goal.said else None
@@ -250,7 +247,7 @@ class Conductor(Agent):
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""
-        stored = await self._find(result.goal_id)
+        stored = await self._find(result.parent_goal_id or result.goal_id)
         if stored is None or stored.goal.status.final or stored.goal.thinking:
             return ()
         return await self._runner.apply_result(stored, result)

@@ -18,7 +18,6 @@ from services.conductor.report_sections import (
     short,
     tests_section,
 )
-from shared.clock import seconds_between
 from shared.contracts import (
     Finding,
     Goal,
@@ -30,6 +29,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.text.display import count, format_list
+from shared.text.times import seconds_between
 
 GAPS = 2  # Of what was not checked, the headline names so many; the section below it has all
 

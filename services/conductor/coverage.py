@@ -15,6 +15,7 @@ MAX_PARTS = 20  # Parts of a request that are followed up
 LEAST = 1 / 3
 """The least share of a part's words that a plan must have: plans say things in words of their own."""
 ASKING = frozenset({"who", "when"})  # Stop words that tell what is asked
+ENGLISH = 0.15  # The least share of English function words in a request whose words are compared
 _WORD = re.compile(r"-{0,2}[^\W_](?:[\w.+#@:/'’-]*\w)?[+#]*|-{1,2}\w+")
 _BARE = str.maketrans({"’": "'"})
 _NAME = re.compile(r"^-{1,2}\w|\d|[_@#/]|\w\.\w|[a-z][A-Z]|^[A-Z]{2,}s?$")
@@ -149,16 +150,20 @@ def find_parts(text: str) -> list[str]:
 def find_dropped(text: str, planned: str) -> tuple[str, ...]:
     """The parts of the request ``text`` that ``planned``, all that a plan says, has nothing of.
 
-    A part is there if its names are (options, files, numbers), and a third of its other words.
+    A part is there if its names are (options, files, numbers), and, where an English request has several, a
+    third of its other words.
     """
     held = planned.lower()
     known = {_stem(found[0]) for found in _WORD.finditer(planned)}
+    parts = find_parts(text)
+    said = [found[0].lower() for found in _WORD.finditer(text)]
+    by_words = len(parts) > 1 and sum(word in EMPTY_WORDS for word in said) >= ENGLISH * len(said)
     dropped = []
-    for part in find_parts(text):
+    for part in parts:
         words = [found[0].translate(_BARE) for found in _WORD.finditer(part)]
         names = [word for word in words if _NAME.search(word)]
         plain = [word for word in words if word not in names and word.lower() not in EMPTY_WORDS]
         shared = sum(_stem(word) in known for word in plain)
-        if any(name.lower() not in held for name in names) or shared < LEAST * len(plain):
+        if any(name.lower() not in held for name in names) or (by_words and shared < LEAST * len(plain)):
             dropped.append(" ".join(part.split())[:300])
     return tuple(dropped)

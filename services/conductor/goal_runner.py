@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.conductor.learning import MetaLearner
+from services.conductor.merging import without_merged
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook, project_of
 from services.conductor.planner import Roster
@@ -27,6 +28,7 @@ from services.conductor.state_machine import (
     ask_back,
     ask_model_about,
     end,
+    fail_task,
     format_undone,
     is_overdue,
     record_result,
@@ -59,7 +61,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.contracts.base import amended
-from shared.errors import BusError, BusUnavailable, Conflict
+from shared.errors import ActionError, BusError, BusUnavailable, Conflict
 from shared.llm.sent import sent_for
 from shared.queries.spending import read_left
 from shared.reasoning.recall import FACT
@@ -162,7 +164,8 @@ class GoalStore:
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""
         change = amended(state_change(goal, stored.goal if stored.seq else None), spans=recorded_spans())
-        self.board.update(goal.goal_id, change.state)
+        if not goal.part_of:  # the board is for people, and the task that it is a part of is on it
+            self.board.update(goal.goal_id, change.state)
         return seal(subjects.goal(goal.goal_id), change, expect=stored.seq)
 
     async def results(self, goal: Goal) -> dict[str, Any]:
@@ -263,7 +266,10 @@ class GoalRunner:
         for task in step.issued:
             needed = [other for other in step.goal.tasks if other.name in task.depends_on]
             results = {other.name: await self._store.result(other) for other in needed}
-            tasks.append(task_for(step.goal, task, results))
+            try:
+                tasks.append(task_for(step.goal, task, results))
+            except ActionError as error:
+                return await self.advance(fail_task(goal, task.name, str(error)), stored, learned)
         if step.review:
             tasks.append(await self._review(step.goal))
         assigned = [submission_entry(task) for task in tasks]
@@ -278,6 +284,8 @@ class GoalRunner:
         if advanced is goal:
             return ()
         task = next(task for task in goal.tasks if task.task_id == result.task_id)
+        if task.merges:  # how two changes go together says nothing about who merges them
+            return await self.advance(advanced, stored)
         failed = result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
         project = await project_of(task) if failed and task.action else ""
         failures, lessons = self._learner.lessons(goal, task, result, project)
@@ -293,9 +301,11 @@ class GoalRunner:
             if status is TaskStatus.FAILED and is_overdue(goal, datetime.now(UTC)):
                 status, reason = TaskStatus.TIMEOUT, OVERDUE  # its tasks have the same deadline
             goal = end(goal, status, reason or "; ".join(filter(None, (format_undone(goal), goal.reason))))
-        goal = await self._report(goal)
+        results = await self._store.results(goal)
+        if not goal.part_of:
+            goal = await self._reporter.report(goal, self._playbooks.get(goal.playbook), results)
         await self._patterns.close(goal)
-        return [self._store.entry(goal, stored), _mail(goal)]
+        return [self._store.entry(goal, stored), _mail(goal, results)]
 
     async def refuse(self, stored: StoredGoal, reason: str) -> Sequence[Entry]:
         """End a goal that cannot be planned."""
@@ -317,11 +327,13 @@ class GoalRunner:
             )
         cancelled = [await self._store.cancel_task(task, status, reason) for task in running]
         ended = end(goal, status, reason, answer=f"The goal ended: {reason}", thinking="")
-        if any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
-            path = (await self._report(ended)).report_path
+        results = await self._store.results(ended)
+        if not goal.part_of and any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
+            playbook = self._playbooks.get(goal.playbook)
+            path = (await self._reporter.report(ended, playbook, results)).report_path
             ended = msgspec.structs.replace(ended, report_path=path)
         await self._patterns.close(ended)
-        return [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended)]
+        return [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended, results)]
 
     async def _apply_review(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
         verdict = read_verdict(result)
@@ -339,15 +351,11 @@ class GoalRunner:
     async def _review(self, goal: Goal) -> Task:
         critic = (await self._roster.pages()).get(subjects.CRITIC) if goal.playbook == BY_MODEL else None
         with_goal = critic is not None and critic.offers(REVIEW, "goal")
-        results = await self._store.results(goal)
+        results = without_merged(goal, await self._store.results(goal))
         for task in goal.tasks:
             if results[task.name].get("metadata", {}).get("tests"):  # so that the critic need not run them
                 results[task.name] = {**results[task.name], "journal": await self._store.journal(task)}
         return review_task(goal, results, with_goal=with_goal)
-
-    async def _report(self, goal: Goal) -> Goal:
-        playbook = self._playbooks.get(goal.playbook)
-        return await self._reporter.report(goal, playbook, await self._store.results(goal))
 
     # --- models, asked in the background ---------------------------------------------------------
 
@@ -410,5 +418,5 @@ class GoalRunner:
             await asyncio.sleep(COMMIT_RETRY)
 
 
-def _mail(goal: Goal) -> Entry:
-    return seal(subjects.mail(goal.requester, subjects.CONDUCTOR), report_mail(goal))
+def _mail(goal: Goal, results: Mapping[str, Any]) -> Entry:
+    return seal(subjects.mail(goal.requester, subjects.CONDUCTOR), report_mail(goal, results))

@@ -13,7 +13,6 @@ from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.clock import seconds_between
 from shared.contracts import (
     Experience,
     ExperienceIndex,
@@ -31,6 +30,7 @@ from shared.contracts import (
 from shared.contracts.cognition import kind_of, spending_of
 from shared.text.display import shorten
 from shared.text.prose import PATH_IN_TEXT
+from shared.text.times import seconds_between
 
 RECORD = "learning"
 INDEX = "all"  # The record that lists the others: an agent cannot read what it does not know the name of

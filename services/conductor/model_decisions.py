@@ -33,14 +33,17 @@ from shared.llm.protocol import Message
 from shared.log import logger
 from shared.plans import MAX_SHOWN, AgentPage, Plan, PlanLimits, Step, find_fault, format_agents
 from shared.reasoning.model import ModelSession, answered_by
+from shared.reasoning.prompts import PLUMBING
 from shared.reasoning.recall import KnownPattern, format_patterns
 from shared.tasks.profiles import name_of
+from shared.text.display import flatten
 
 MAX_TASKS = 30  # Tasks of one plan: more cannot be followed, and a model that writes more has lost the thread
 MAX_SUBJECT = 2_000  # Characters of what memory is asked about
 MAX_RESULT = 4_000  # Characters of one result in a prompt
 MAX_RESULTS = 40_000  # Characters of all results in a prompt
 MAX_ANSWER = 40_000  # Characters of an answer
+THREAD = "thread"  # The context's list of what the person said before in the same conversation
 MAX_QUESTION = 2_000  # Characters of a question to the person
 CHOICE = """\
 Answer in one of these ways, the first that does all that is asked:
@@ -426,9 +429,13 @@ def find_answer_fault(answer: ModelAnswer, completed: set[str]) -> str | None:
 
 
 def _format_goal(goal: Goal) -> str:
-    given = goal.context | {name: refs for name in REFERRING if (refs := getattr(goal, name))}
+    rest = {name: value for name, value in goal.context.items() if name not in (THREAD, *PLUMBING)}
+    given = rest | {name: refs for name in REFERRING if (refs := getattr(goal, name))}
     context = f"\nWhat was given with it: {msgspec.json.encode(given).decode()[:8_000]}"
-    return f"The goal:\n{goal.text}{context if given else ''}{_format_instructions(goal)}"
+    said = goal.context.get(THREAD)
+    before = "\n".join(f"- {flatten(str(each), 1_000)}" for each in said) if isinstance(said, list) else ""
+    thread = f"Said by the person before this, the latest last:\n{before}\n\n" if before else ""
+    return f"{thread}The goal:\n{goal.text}{context if given else ''}{_format_instructions(goal)}"
 
 
 def _format_instructions(goal: Goal) -> str:

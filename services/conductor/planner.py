@@ -16,6 +16,7 @@ from services.conductor.playbook import (
     find_places,
     load_counterexamples,
 )
+from services.conductor.state_machine import GIVEN
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.consumer import yield_slot
@@ -28,7 +29,7 @@ from shared.language.utterance import Act, find_act
 from shared.log import logger
 from shared.memory import Memory
 from shared.messaging.delegation import Directory
-from shared.plans import AgentPage, pages_of
+from shared.plans import AgentPage, Call, pages_of, plan_of, step_name
 from shared.settings import Settings
 from shared.tasks.profiles import PREFIX, read_names
 from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT, find_terms, split_sentences
@@ -39,6 +40,7 @@ counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_pla
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
 DESK, NOBODY = "desk", "nobody"
 """Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
+PLAN = "plan"  # The key of a goal's context that holds its plan, if who submits it has made one
 NAMED = "named action"  # The ``playbook`` of a goal whose context names the assignee and the action
 MEMORY_TIMEOUT = 300.0
 """Seconds for which a goal waits for an unavailable memory daemon, which takes minutes to start on a busy
@@ -80,6 +82,8 @@ class Planner:
         Without a model, or ``alone``, the goal names what is left out, unless that limits what is done.
         """
         named = goal.context
+        if PLAN in named:
+            return msgspec.structs.replace(goal, playbook=GIVEN, tasks=_given_tasks(goal))
         if named.get("action") or named.get("assignee"):
             return msgspec.structs.replace(goal, playbook=NAMED, tasks=(_named_task(goal),))
         if (name := named.get("playbook")) is not None:
@@ -166,6 +170,30 @@ class Planner:
             f"Without a model you can ask for:\n{offers}\n"
             "You can also name an action of an agent: context assignee=engineer action=git_log."
         )
+
+
+def _given_tasks(goal: Goal) -> tuple[GoalTask, ...]:
+    """The tasks of a goal whose context holds its plan (TaskPlan), each with its assignee in its context."""
+    tasks = []
+    for step in plan_of(goal.context[PLAN], goal.goal_id, goal.requester).steps:
+        try:
+            call = msgspec.convert(step.context, Call)
+            tasks.append(
+                GoalTask(
+                    name=step_name(step.step_number),
+                    task_id=f"{goal.goal_id}-{step.step_number}-1",
+                    text=step.action,
+                    assignee=call.assignee.strip().lower(),
+                    action=call.action,
+                    params=call.params,
+                    depends_on=tuple(map(step_name, step.dependencies)),
+                    success_criteria=step.success_criteria[:2_000],
+                )
+            )
+        except ValueError as error:
+            cause = f"The context of step {step.step_number} is wrong: {error}"
+            raise ActionError(cause, "It names an assignee, and perhaps an action with its params") from None
+    return tuple(tasks)
 
 
 def _named_task(goal: Goal) -> GoalTask:

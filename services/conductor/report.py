@@ -49,6 +49,7 @@ from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count, shorten
+from shared.text.times import seconds_between
 
 PARTS: Mapping[str, type[Contract]] = {
     "reading": RepositoryReading,
@@ -168,8 +169,14 @@ def checkup_parts(results: Mapping[str, Any], suffix: str = "") -> tuple[dict[st
     return parts, failures
 
 
-def report_mail(goal: Goal) -> AgentReport:
-    """The mail that reports an ended goal to its requester."""
+MAX_STEP = 12_000  # Characters of the output of a task in the mail to the agent that submitted the goal
+MAX_DATA = 40_000  # Bytes of its data there; of more, the largest values are left out
+MAX_STEPS = 1_000_000  # Bytes of all tasks in a mail: the more there are, the less there is of each
+
+
+def report_mail(goal: Goal, results: Mapping[str, Any]) -> AgentReport:
+    """The mail that reports an ended goal to its requester; to an agent with what each task brought."""
+    steps = () if goal.requester in subjects.PEOPLE else brief_tasks(goal, results)
     verdict = verdict_of(goal)
     # What a completed goal came to if that is not just done, before an answer that does not say so
     unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE and not goal.question
@@ -188,8 +195,41 @@ def report_mail(goal: Goal) -> AgentReport:
             "outcome": str(goal.outcome),
             "review": format_verdict(verdict) if verdict else "",
             "text": goal.text[:500],
+            **({"steps": steps} if steps else {}),
         },
     )
+
+
+def brief_tasks(goal: Goal, results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each task of ``goal`` brought, in the order of the plan, within what a mail may hold."""
+    share = MAX_STEPS // max(1, len(goal.tasks))
+    found = []
+    for task in goal.tasks:
+        result = results.get(task.name, {})
+        data, held = {}, 0
+        for name, value in sorted((result.get("metadata") or {}).items(), key=lambda each: _size(each[1])):
+            held += _size(value)
+            if held <= min(MAX_DATA, share // 2):
+                data[name] = value
+        found.append(
+            {
+                "name": task.name,
+                "agent": task.assignee,
+                "status": str(task.status),
+                "outcome": str(task.outcome),
+                "reason": result.get("error_message") or "",
+                "output": str(result.get("output") or "")[: min(MAX_STEP, share // 4)],
+                "data": data,
+                "evidence_refs": list(result.get("evidence_refs") or ())[:100],
+                "output_paths": list(result.get("output_paths") or ())[:100],
+                "seconds": round(seconds_between(task.started_at, task.ended_at), 3),
+            }
+        )
+    return found
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ from shared.llm.protocol import Usage
 from shared.source import as_list, as_mapping
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count, flatten, shorten
+from shared.text.times import format_span
+from shared.views.timeline import fallbacks_of, first_fallbacks, format_cached
 
 
 def escape(text: str) -> str:
@@ -286,6 +289,12 @@ def _cost(results: Results, left: str) -> list[str]:
     price = f", {total.cost:.4f} US dollars" if total.cost else ", no price is configured"
     about = " (estimated)" if total.estimated else ""
     rows = [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
+    if cached := format_cached(total.input_tokens, total.cached_tokens):
+        rows.append(f"- {cached}")
+    if total.waited >= 1:
+        rows.append(f"- requests waited {format_span(total.waited)} in all for their turn at the server")
+    others = (fallbacks_of(as_mapping(result.get("metadata"))) for result in results.values())
+    rows += [f"- {each}" for each in first_fallbacks(chain.from_iterable(others))]
     return [*rows, f"- {left[0].upper()}{left[1:]}"] if left else rows
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from services.conductor.merging import authors_of
 from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again, with_setbacks
 from shared import subjects
 from shared.contracts import (
@@ -69,7 +70,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
         context={"action": REVIEW, "params": params},
         deadline=goal.deadline,
         said=goal.said,
-        asker=goal.requester,
+        asker=goal.asker or goal.requester,
     )
 
 
@@ -109,11 +110,21 @@ def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:
 
 
 def send_back(goal: Goal, verdict: Verdict) -> Goal:
-    """``goal`` with the tasks that the critic named, and those that build on them, to be done again."""
-    named = [task for task in goal.tasks if task.name in verdict.redo]
+    """``goal`` with the tasks that the critic named, and those that build on them, to be done again.
+
+    Who worked one out goes on where it stopped, unless what the task builds on is done again too.
+    """
+    redo = authors_of(goal, verdict.redo)
+    named = [task for task in goal.tasks if task.name in redo]
+    again = add_dependents(goal, redo)
+    going_on = {each.name: each.task_id for each in named if not (each.action or again & {*each.depends_on})}
+    tasks = tuple(
+        msgspec.structs.replace(task, continues=going_on.get(task.name, task.continues))
+        for task in begin_again(goal, again, str(goal.reviews + 1))
+    )
     return msgspec.structs.replace(
-        with_setbacks(goal, named, "; ".join(verdict.reasons), review=True),
-        tasks=begin_again(goal, add_dependents(goal, verdict.redo), str(goal.reviews + 1)),
+        with_setbacks(goal, named, "; ".join(verdict.objections or verdict.reasons), review=True),
+        tasks=tasks,
         status=TaskStatus.IN_PROGRESS,
         verdict=verdict.to_dict(),
         review_task_id="",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from services.conductor.merging import add_merges, ancestors, explain_failure, read_changes, resolving_task
 from shared import subjects
 from shared.contracts import (
     Goal,
@@ -22,6 +23,7 @@ from shared.contracts import (
 from shared.contracts.base import TOKEN
 from shared.contracts.records import MAX_SETBACKS
 from shared.contracts.task import worst_of
+from shared.plans import StepOutput, fill_references, number_of
 from shared.reasoning.recall import FACT
 from shared.tasks.evidence import verdict_of
 from shared.text.display import count, shorten
@@ -49,15 +51,16 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
     """What an ended goal came to; NONE for one that has not ended.
 
     It is *done* only if every task did what was asked for, and the critic found that true or had nothing to
-    check. It *failed* if it ended as anything but completed, if what its results say does not hold, or if a
-    task of it failed; of a check-up, whose tasks do not build on each other, that part is *not checked*
-    instead. With a part left out, or a question to the person, it is at best *not checked*.
+    check; a part is judged by who submitted it. It *failed* if it ended as anything but completed, if what
+    its results say does not hold, or if a task of it failed; of a check-up, whose tasks do not build on each
+    other, that part is *not checked* instead. With something left out, or a question to the person, it is at
+    best *not checked*.
     """
     if not goal.status.final:
         return ResultOutcome.NONE
     if goal.status is not TaskStatus.COMPLETED or decision_of(goal) == "sent_back":
         return ResultOutcome.FAILED
-    outcomes = set()
+    outcomes: set[ResultOutcome] = set()
     for task in goal.tasks:
         if task.status is TaskStatus.COMPLETED:
             # A project need not be in a git repository to be checked.
@@ -66,7 +69,8 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
         else:
             is_part = goal.playbook == CHECKUP
             outcomes.add(ResultOutcome.NOT_CHECKED if is_part else ResultOutcome.FAILED)
-    if goal.left_out or decision_of(goal) not in ("approved", "nothing_checked"):
+    is_judged = goal.part_of or decision_of(goal) in ("approved", "nothing_checked")
+    if goal.left_out or not is_judged:
         outcomes.add(ResultOutcome.NOT_CHECKED)
     return worst_of(outcomes)
 
@@ -97,6 +101,7 @@ ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
 """Which state may follow which; a goal may end (IDLE) at any time. A state is recorded again while a model is
 asked."""
 
+GIVEN = "given plan"  # The ``playbook`` of a goal that was submitted with its plan
 REVIEW = "review"  # The name of the review among a goal's results
 BY_MODEL = "brain"  # The ``playbook`` of a goal that a model planned
 PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
@@ -137,11 +142,21 @@ def record_result(goal: Goal, result: TaskResult) -> Goal:
     ours = [task for task in goal.tasks if (task.task_id, task.assignee) == key and not task.status.final]
     if not ours or not result.status.final:
         return goal
+    if result.status in FAILED and (both := resolving_task(goal, ours[0], result)):
+        return msgspec.structs.replace(
+            goal, tasks=tuple(both if task in ours else task for task in goal.tasks)
+        )
     summary = (result.error_message or result.output).strip().partition("\n")[0]
     tasks = [
         _end(task, result.status, summary, outcome_of_result(result)) if task in ours else task
         for task in goal.tasks
     ]
+    more: dict[str, Any] = {}
+    if result.status is TaskStatus.COMPLETED:
+        more = {"changes": read_changes(result)}
+    elif ours[0].merges:
+        more = {"summary": explain_failure(goal, ours[0], summary)}
+    tasks = [msgspec.structs.replace(task, **more) if task.name == ours[0].name else task for task in tasks]
     ended = msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
     if result.status in FAILED:
         ended = with_setbacks(ended, ours, summary)
@@ -198,7 +213,13 @@ def add_dependents(goal: Goal, names: Iterable[str]) -> set[str]:
 
 
 def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalTask, ...]:
-    """The tasks of ``goal``, those named as if they had not begun; ``attempt`` makes their ids new."""
+    """The tasks of ``goal``, those named as if they had not begun; ``attempt`` makes their ids new.
+
+    They go on in their workspaces, unless what they began with is done again too. Merges of what is done
+    again are left out: they are made when they are due.
+    """
+    names = set(names)
+    left_out = {task.name for task in goal.tasks if task.merges and names & set(task.depends_on)}
     tasks = [
         msgspec.structs.replace(
             task,
@@ -209,10 +230,15 @@ def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalT
             ended_at="",
             summary="",
             outcome=ResultOutcome.NONE,
+            depends_on=tuple(name for name in task.depends_on if name not in left_out),
+            changes=(),
+            workspace="" if names & set(task.depends_on) else task.workspace or task.task_id,
+            continues="",
         )
         if task.name in names
         else task
         for task in goal.tasks
+        if task.name not in left_out
     ]
     return skip_blocked(tasks)
 
@@ -258,11 +284,12 @@ def advance(goal: Goal, *, repair: bool = False) -> Advance:
     """What is to be done about a planned goal now, and the goal as it is then; ``repair`` if a model can."""
     if repair and needs_repair(goal):
         return Advance(goal, repair=True)
+    goal = add_merges(goal)
     if ready := ready_tasks(goal):
         return Advance(mark_issued(goal, ready), issued=tuple(ready))
     if not all_ended(goal):
         return Advance(goal)
-    if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
+    if goal.part_of or all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
         return Advance(goal, over=True)
     number = goal.reviews + 1
     review_id = f"{goal.goal_id}-{REVIEW}-{number}"
@@ -302,26 +329,45 @@ def is_overdue(goal: Goal, now: datetime) -> bool:
     return bool(goal.deadline) and now >= datetime.fromisoformat(goal.deadline)
 
 
+def fail_task(goal: Goal, name: str, reason: str) -> Goal:
+    """``goal`` after the task ``name`` could not be assigned for ``reason``."""
+    tasks = [_end(task, TaskStatus.FAILED, reason) if task.name == name else task for task in goal.tasks]
+    return msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
+
+
 def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
-    """The task for its assignee, with the results it builds on."""
+    """The task for its assignee, with the results it builds on.
+
+    In the params of a given plan, references to steps are replaced with what these brought. Raises
+    ActionError for one that brought no such thing.
+    """
     context: dict[str, Any] = {"inputs": dict(inputs)} if inputs else {}
+    params = task.params
+    if goal.playbook == GIVEN:
+        outputs = {name: msgspec.convert(result, StepOutput) for name, result in inputs.items()}
+        params = fill_references(params, {number_of(name): left for name, left in outputs.items()})
     if task.action:
         context["action"] = task.action
-    if task.action or task.params:
-        context["params"] = task.params
+    elif task.assignee == subjects.CORTEX and (goal.part_of or len(goal.tasks) > 1):
+        context["mode"] = "simple"  # it is planned already
+    if task.action or params:
+        context["params"] = params
+    if goal.depth:
+        context["hops"] = goal.depth
     if task.success_criteria:
         context["success_criteria"] = task.success_criteria
-    if not task.action and goal.requester in subjects.PEOPLE:
+    if not task.action and (goal.part_of or goal.requester in subjects.PEOPLE):
         words = {"request": goal.text if goal.text != task.text else "", "thread": goal.context.get("thread")}
         context |= {key: said for key, said in words.items() if said}
-    if goal.verdict.get("reasons"):
-        context["feedback"] = goal.verdict["reasons"]
+    if objections := goal.verdict.get("objections") or goal.verdict.get("reasons"):
+        own = [each for each in objections if str(each).startswith(f"{task.name}: ")]
+        context["feedback"] = own or objections
     if told := [each.text for each in goal.instructions if each.text.strip()]:
         context["instructions"] = told
     return Task(
         task_id=task.task_id,
         parent_goal_id=goal.goal_id,
-        goal_id=goal.goal_id,
+        goal_id=goal.part_of or goal.goal_id,
         text=task.text,
         assignee=task.assignee,
         requester=subjects.CONDUCTOR,
@@ -332,8 +378,17 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         depends_on=tuple(other.task_id for other in goal.tasks if other.name in task.depends_on),
         deadline=goal.deadline,
         said=goal.said,
-        asker=goal.requester,
+        asker=goal.asker or goal.requester,
+        workspace=task.workspace,
+        starts_from=workspaces_before(goal, task),
+        continues=task.continues,
     )
+
+
+def workspaces_before(goal: Goal, task: GoalTask) -> tuple[str, ...]:
+    """The workspaces of all tasks that ``task`` builds on, in the order of the plan; of none if it merges."""
+    before = set() if task.merges else ancestors(goal, task)
+    return tuple(each.workspace or each.task_id for each in goal.tasks if each.name in before)
 
 
 # --- when a model is asked -----------------------------------------------------------------------
@@ -350,8 +405,9 @@ def may_repair(goal: Goal) -> bool:
 
 
 def needs_repair(goal: Goal) -> bool:
-    """Whether all tasks of a plan ended, and at least one failed."""
-    return may_repair(goal) and all_ended(goal) and any(task.status in FAILED for task in goal.tasks)
+    """Whether all tasks of a plan ended, and at least one failed that is no merge."""
+    failed = any(task.status in FAILED and not task.merges for task in goal.tasks)
+    return may_repair(goal) and all_ended(goal) and failed
 
 
 def review_needs_repair(goal: Goal) -> bool:
@@ -360,9 +416,9 @@ def review_needs_repair(goal: Goal) -> bool:
 
 
 def apply_plan(goal: Goal, tasks: Sequence[GoalTask], left_out: Sequence[str] = ()) -> Goal:
-    """``goal`` with a plan's ``tasks``: completed ones stay, the others are kept as ``earlier``."""
-    done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED)
-    given_up = tuple(task for task in goal.tasks if task.status is not TaskStatus.COMPLETED)
+    """``goal`` with a plan's ``tasks``: completed ones and merges stay, the others become ``earlier``."""
+    done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED or task.merges)
+    given_up = tuple(task for task in goal.tasks if task not in done)
     return msgspec.structs.replace(
         goal,
         tasks=skip_blocked((*done, *tasks)),

@@ -25,11 +25,13 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, Reject
 from shared.tasks.said import words_in
+from shared.tasks.speaker import WITNESSES
 from shared.tasks.submission import MAX_BYTES, Submission
 from shared.text.display import flatten
 from shared.trace import current_trace
 
 MAX_AHEAD = timedelta(days=89)  # The latest deadline from now: the server keeps timers for 90 days
+MAX_DEPTH = 2  # Goals that a goal may lie in: a step of a step's plan has no plan of its own
 
 
 REQUEST = "task_request.v1"
@@ -136,14 +138,20 @@ def _read_task(task: PlainTask) -> Submission:
     )
 
 
-def as_agents(submission: Submission) -> Submission:
-    """A submission of an agent as it counts: it is no person's, and at most HIGH.
+def as_senders(submission: Submission, sender: str) -> Submission:
+    """A submission of ``sender`` as it counts: people's goals are no parts, agents' are no person's.
 
-    URGENT is left to people, so that no number of an agent's goals fills the lane of a person's urgent tasks.
+    Those of agents are at most HIGH: URGENT is left to people, so that no number of an agent's goals fills
+    the lane of a person's urgent tasks. Whom an agent wants one for counts from a witness alone.
     """
+    if sender == subjects.USER:
+        return msgspec.structs.replace(submission, part_of="", depth=0, asker="")
     urgent = submission.priority is TaskPriority.URGENT
     return msgspec.structs.replace(
-        submission, person="", priority=TaskPriority.HIGH if urgent else submission.priority
+        submission,
+        person="",
+        priority=TaskPriority.HIGH if urgent else submission.priority,
+        asker=submission.asker if sender in WITNESSES else "",
     )
 
 
@@ -166,6 +174,9 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         deadline=deadline_of(submission, stored_at, timeout),
         said=submission.said,
         person=submission.person,
+        part_of=submission.part_of,
+        depth=submission.depth,
+        asker=submission.asker,
         submitted_at=moment.isoformat(timespec="microseconds"),
     )
 

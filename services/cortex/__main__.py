@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from services.cortex.overnight_actions import GoalClient, OvernightActions
-from services.cortex.overnight_worker import OvernightWorker
+from services.cortex.goals import GoalClient
+from services.cortex.job_actions import JobActions
+from services.cortex.job_worker import JobWorker
 from services.cortex.plan_actions import PlanActions
 from services.cortex.scripts import CodeWriter, ScriptRunner
 from shared.agent.base import Agent, Outbox
@@ -19,19 +20,17 @@ from shared.tasks.profiles import Profile
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``queue_workers`` overnight jobs (1 to 10) and ``steps_at_once`` steps of a plan run at the same time.
+    """``queue_workers`` overnight jobs (1 to 10) run at the same time.
 
-    In seconds: ``queue_poll`` between scans of the queue, ``job_timeout`` for a job, ``step_timeout`` for a
-    step of another agent, ``work_timeout`` for working a task out. ``mode`` is for tasks that name none:
-    simple, reasoning, cognitive, or auto, which goes by their complexity.
+    In seconds: ``queue_poll`` between scans of the queue, ``job_timeout`` for a job, ``work_timeout`` for
+    working a task out. ``mode`` is for tasks that name none: simple, reasoning, cognitive, or auto, which
+    goes by their complexity.
     """
 
     queue_workers: Annotated[int, msgspec.Meta(ge=1, le=10)] = 10
     queue_poll: float = 5.0
     job_timeout: float = 28_800.0
-    step_timeout: float = 3_600.0
     work_timeout: float = 7_200.0
-    steps_at_once: Annotated[int, msgspec.Meta(ge=1, le=16)] = 4
     mode: Literal["auto", "simple", "reasoning", "cognitive"] = "auto"
 
 
@@ -49,22 +48,18 @@ class Cortex(Agent):
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
         options = read_options(profile.options)
+        self._goals = GoalClient(self.context)
         self._plans = PlanActions(
-            self.context,
-            default_mode=options.mode,
-            max_parallel=options.steps_at_once,
-            step_timeout=options.step_timeout,
-            work_timeout=options.work_timeout,
+            self.context, self._goals, default_mode=options.mode, work_timeout=options.work_timeout
         )
-        self._worker = OvernightWorker(
+        self._worker = JobWorker(
             self.context,
             max_jobs=options.queue_workers,
             poll=options.queue_poll,
             job_timeout=options.job_timeout,
         )
-        self._goals = GoalClient(bus)
-        overnight = OvernightActions(self.context, self._worker, self._goals, self._plans)
-        for part in (self._plans, CodeWriter(self.context), ScriptRunner(self.context), overnight):
+        jobs = JobActions(self.context, self._worker, self._goals, self._plans)
+        for part in (self._plans, CodeWriter(self.context), ScriptRunner(self.context), jobs):
             self.context.actions.register(part)
 
     async def on_start(self) -> None:
@@ -91,7 +86,7 @@ class Cortex(Agent):
         return ()
 
     async def on_report(self, report: AgentReport) -> Outbox:
-        """Accept the report of a goal that an overnight job became."""
+        """Accept the report of a goal that a task or a job became."""
         return self._goals.accept(report)
 
 

@@ -1,27 +1,32 @@
 """Modes: how much a model reasons about a task, from one agent loop to all stages of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
 from services.cortex import perception
+from services.cortex.model_plans import MAX_SUBTASKS
 from services.cortex.perception import Complexity
-from services.cortex.plan_execution import StepRunner
-from services.cortex.planner import MAX_SUBTASKS
 from services.cortex.run import MAX_ITERATIONS, Run
-from services.cortex.run_state import Answer, Finding, Query, digest_of, evaluate_with_model
+from services.cortex.run_state import Answer, Finding, Query, conclude, digest_of
+from shared import subjects
 from shared.agent.context import AgentContext
 from shared.contracts import Task
 from shared.errors import ActionError
+from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of
-from shared.reasoning.prompts import conclude, frame_task
+from shared.reasoning import prompts
+from shared.reasoning.loop import Conclusion
+from shared.reasoning.prompts import frame_task
 from shared.skills.mentions import open_mentions
-from shared.tasks.actions import Outcome
+from shared.tasks.actions import Action, Outcome
 from shared.tasks.context import Opened
 from shared.text.display import quote
 
+PEER_ACTIONS = frozenset({"delegate_task", "write_to_colleague", "ask_everybody"})
+"""The actions by which a model reaches other agents."""
 MAX_QUERY = 60_000  # The most characters of a task with its context that is worked on
 
 
@@ -87,7 +92,36 @@ def query_of(task: Task, limit: int, references: Mapping[str, Opened]) -> Query:
     return Query(text=task.text, whole=whole[:MAX_QUERY], history=tuple(history_of(task.context)))
 
 
-async def answer_simply(context: AgentContext, steps: StepRunner, query: Query, *, may_rest: bool) -> Outcome:
+NO_STEPS = frozenset({"execute_plan", "execute_step", "process_overnight_job", "work_out"})
+"""Own actions that a model does not call: they carry out plans, or work tasks out, themselves."""
+NO_HANDS = frozenset(
+    {"generate_plan", "queue_job", "queue_status", "run_job", "move_job", "cancel_job", "write_code"}
+)
+"""Own actions that a step in words does without: it is a part of a plan, and a model is at it already."""
+
+
+def step_actions(context: AgentContext) -> Mapping[str, Action]:
+    """The actions of cortex that can be steps of a model's plan, by name."""
+    return {name: action for name, action in context.actions.items() if name not in NO_STEPS}
+
+
+async def think(
+    context: AgentContext, text: str, history: Sequence[Mapping[str, Any]] = (), *, may_rest: bool = False
+) -> Conclusion:
+    """Have a model work on ``text`` with own actions and other agents; raises ActionError."""
+    # A step of cortex' own plan: what others do of it are steps of theirs.
+    is_step = context.task.requester == subjects.CONDUCTOR and context.current_task.hops > 0
+    names = set(step_actions(context)) - (NO_HANDS if is_step else frozenset())
+    return await context.run_loop(
+        text,
+        actions={*names, *PEER_ACTIONS},
+        history=[message_of(entry) for entry in history],
+        may_rest=may_rest,
+        alone=is_step,
+    )
+
+
+async def answer_simply(context: AgentContext, query: Query, *, may_rest: bool) -> Outcome:
     """Answer ``query`` by one agent loop, given what memory holds about it."""
     known, scores = await context.models.recall(query.text)
     if scores:
@@ -95,7 +129,8 @@ async def answer_simply(context: AgentContext, steps: StepRunner, query: Query, 
     mentioned = await open_mentions(query.text, context.task, context.settings, context.memory)
     held = quote("What memory holds", known, "memory") if known else ""
     parts = filter(None, [query.whole, held, mentioned])
-    outcome = conclude(await steps.run_loop("\n\n".join(parts), query.history, may_rest=may_rest))
+    concluded = await think(context, "\n\n".join(parts), query.history, may_rest=may_rest)
+    outcome = prompts.conclude(concluded)
     return msgspec.structs.replace(outcome, data={**outcome.data, "mode": Mode.SIMPLE.value})
 
 
@@ -138,7 +173,7 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
     known = perception.format_known(state.workspace)
     mentioned = str(state.workspace.memory_cache.get("mentioned", ""))
     asked = "\n\n".join(filter(None, [query, known, mentioned]))
-    conclusion = await run.steps.run_loop(asked, state.workspace.conversation_history)
+    conclusion = await think(run.context, asked, state.workspace.conversation_history)
     finding = Finding(
         digest=digest_of(name, level.name, {}),
         iteration=1,
@@ -151,7 +186,7 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
         output_paths=conclusion.output_paths,
     )
     state.add(finding)
-    await state.apply_evaluation(await evaluate_with_model(run.context, query, [finding]), 1)
+    await state.apply_evaluation(await conclude(run.context, query, [finding], answering=False), 1)
     if not state.is_complete:
         return None
     state.change(answer=conclusion.result)

@@ -3,14 +3,15 @@
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import msgspec
 
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_task_id
 from shared.errors import ActionError
-from shared.plans import AgentPage, StepOutput, sort_steps
+from shared.language.sayings import read_sayings
+from shared.plans import AgentPage, Call, StepOutput, fill_references, sort_steps
 from shared.text.display import format_list
 
 MAX_STEPS = 200  # Steps of a plan that is written out; more are a mistake
@@ -18,12 +19,12 @@ MAX_STEPS = 200  # Steps of a plan that is written out; more are a mistake
 CALL = re.compile(r"(?:(?P<assignee>[a-z0-9][a-z0-9_-]*)\.)?(?P<action>[a-z]\w*)(?P<params>\s.*)?", re.DOTALL)
 NUMBERED = re.compile(r"\s{0,3}(?:step\s+)?(\d{1,4})\s*[.):]\s+(.*)", re.IGNORECASE)
 BULLET = re.compile(r"\s{0,3}[-*•+]\s+(?:\[[ xX]\]\s+)?(.*)")
-AFTER = re.compile(
-    r"\s*\((?:after|needs|depends\s+on)\s+(?:steps?\s+)?(?P<a>\d+(?:\s*(?:,|and|&)+\s*\d+)*)\)"
-    r"|[,\s]*\b(?:after|needs|depends\s+on)\s+steps?\s+(?P<b>\d+(?:\s*(?:,|and|&)+\s*\d+)*)",
-    re.IGNORECASE,
+INLINE = re.compile(
+    r"(?:^|(?<=[\s,;.:]))(?:and\s+|then\s+)*(?:step\s+)?\(?(\d{1,3})\s*[.):]\)?\s+(?=\S)", re.IGNORECASE
 )
-FREE = re.compile(r"\s*\((?:in\s+parallel|parallel|any\s+time|no\s+dependencies)\)", re.IGNORECASE)
+"""The number of a step in a list that is written in one line."""
+WAYS = read_sayings(__file__, "steps")
+RANGE = re.compile(r"(\d+)\s*(?:-|–|to|through)\s*(?:steps?\s+)?#?(\d+)")
 QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
 SEPARATOR = re.compile(
     r"\s*;\s*(?:and\s+)?(?:then\s+)?"
@@ -33,15 +34,6 @@ SEPARATOR = re.compile(
 NOT_NEXT = re.compile(
     r"\b(?:if|when|whenever|once|unless)\b[^;]*$|\b(?:since|until|by|now|back)\s*$", re.IGNORECASE
 )
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step executes: ``action`` of ``assignee`` with ``params``, or, without an action, ``text``."""
-
-    assignee: str
-    action: str = ""
-    params: dict[str, Any] = {}
-    text: str = ""
 
 
 class _Item(NamedTuple):
@@ -97,9 +89,9 @@ def _parse_steps(items: Sequence[_Item], agent: str, own_actions: Collection[str
 def _parse_step(
     place: int, item: _Item, places: dict[int, int], agent: str, own_actions: Collection[str]
 ) -> TaskStep:
-    after = [int(number) for found in AFTER.finditer(item.text) for number in re.findall(r"\d+", found[0])]
-    free = FREE.search(item.text)
-    text = FREE.sub("", AFTER.sub("", item.text)).strip() or item.text
+    text, after = _cut_waits(item.text, earlier={number for number, at in places.items() if at < place})
+    free = WAYS["free"].search(text)
+    text = WAYS["free"].sub("", text).strip(" ,;:–—") or item.text
     for number in after:
         if places.get(number, place) == place:
             raise ActionError(
@@ -117,17 +109,63 @@ def _parse_step(
     )
 
 
+def _cut_waits(text: str, earlier: Set[int]) -> tuple[str, list[int]]:
+    """``text`` without what says which steps it waits for, and their numbers; nothing in quotes says so.
+
+    A bare "after 2" at the end counts for an ``earlier`` step alone: it may as well be a time.
+    """
+    masked = QUOTED.sub(lambda found: "_" * len(found[0]), text)
+    spans = [found.span() for found in WAYS["after"].finditer(masked)]
+    if not spans and (found := WAYS["after_at_end"].search(masked)) and _numbers_in(found[0]) <= earlier:
+        spans = [found.span()]
+    numbers = sorted(_numbers_in(" ".join(masked[start:end] for start, end in spans)))
+    for start, end in reversed(spans):
+        text = f"{text[:start]} {text[end:]}"
+    return " ".join(text.split()) if spans else text, numbers
+
+
+def _numbers_in(text: str) -> set[int]:
+    """The numbers of the steps that ``text`` names: "1, 3 and 5-7"."""
+    named = {int(number) for number in re.findall(r"\d+", text)}
+    for first, last in RANGE.findall(text):
+        named |= set(range(int(first), min(int(last), int(first) + MAX_STEPS) + 1))
+    return named
+
+
 def _tool(context: dict[str, Any]) -> str:
     return f"{context.get('assignee', '')}.{context['action']}".lstrip(".") if context.get("action") else ""
 
 
 def _split(text: str) -> list[_Item]:
     lines = text.splitlines()
+    if sum(bool(NUMBERED.fullmatch(line)) for line in lines) == 1 and (inline := _split_inline(text)):
+        return inline
     if any(NUMBERED.fullmatch(line) for line in lines):
         return _parse_list(lines, NUMBERED, waits=True)
     if sum(bool(BULLET.fullmatch(line)) for line in lines) > 1:
         return _parse_list(lines, BULLET, waits=False)
+    if inline := _split_inline(" ".join(text.split())):
+        return inline
     return [_Item(0, part, True) for part in _split_sentence(text)]
+
+
+def _split_inline(text: str) -> list[_Item]:
+    """The items of a list that is written in one line, as "1. do this 2. do that"; none if it is no list.
+
+    Its numbers are 1, 2, 3 ...; others, as of versions and times, belong to the text. Before the first is
+    nothing, or an introduction that ends like one.
+    """
+    flat = " ".join(text.split())
+    masked = QUOTED.sub(lambda found: "_" * len(found[0]), flat)
+    marks: list[re.Match[str]] = []
+    for found in INLINE.finditer(masked):
+        if int(found[1]) == len(marks) + 1:
+            marks.append(found)
+    if len(marks) < 2 or not re.search(r"(^|[:.!?;,–-])$", flat[: marks[0].start()].strip()):
+        return []
+    ends = [*(mark.start() for mark in marks[1:]), len(flat)]
+    texts = [flat[mark.end() : end].strip(" ,;") for mark, end in zip(marks, ends, strict=True)]
+    return [_Item(number, text, True) for number, text in enumerate(texts, start=1)] if all(texts) else []
 
 
 def _parse_list(lines: Sequence[str], mark: re.Pattern[str], *, waits: bool) -> list[_Item]:
@@ -159,17 +197,43 @@ def _split_sentence(text: str) -> list[str]:
     ]
 
 
-def find_call(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call | None:
-    """The call that ``step`` spells out, by the assignee, action and params of its context or in its text.
+def call_of(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call:
+    """What ``step`` executes: the action that its context or its text names, else its text, by its assignee.
 
-    None if it spells out none; raises ActionError for an invalid context.
+    Raises ActionError for an invalid context.
     """
-    if step.context.get("action"):
-        try:
-            return msgspec.convert({"assignee": own_name, **step.context}, Call)
-        except msgspec.ValidationError as error:
-            raise ActionError(f"The context of step {step.step_number} is wrong: {error}") from None
-    return parse_call(step.action, own_name, own_actions)
+    context = {"assignee": own_name, **step.context}
+    if not context.get("action"):
+        named = parse_call(step.action, own_name, own_actions)
+        return named or Call(assignee=str(context["assignee"] or own_name).strip().lower(), text=step.action)
+    try:
+        return msgspec.convert(context, Call)
+    except msgspec.ValidationError as error:
+        raise ActionError(f"The context of step {step.step_number} is wrong: {error}") from None
+
+
+def address_step(step: TaskStep, own_name: str, own_actions: Collection[str]) -> TaskStep:
+    """``step`` as the conductor carries it out, with its assignee, and its action if it names one."""
+    call = call_of(step, own_name, own_actions)
+    context = {"assignee": call.assignee, "action": call.action, "params": call.params}
+    return msgspec.structs.replace(step, context=context)
+
+
+def call_in(step: TaskStep) -> Call:
+    """What an addressed step executes."""
+    return Call(**step.context, text=step.action)
+
+
+def build_on(step: TaskStep, outputs: Mapping[int, StepOutput]) -> TaskStep:
+    """An addressed ``step`` whose references to ``outputs`` are filled in, and which waits for none of them.
+
+    One without an action gets them with its text.
+    """
+    params = fill_references(step.context["params"], outputs, partly=True)
+    if outputs and not step.context["action"]:
+        params = {"brought_before": {f"step {number}": left.output for number, left in outputs.items()}}
+    waits = tuple(number for number in step.dependencies if number not in outputs)
+    return msgspec.structs.replace(step, dependencies=waits, context={**step.context, "params": params})
 
 
 def parse_call(text: str, own_name: str, own_actions: Collection[str]) -> Call | None:
@@ -230,19 +294,6 @@ def step_of(values: dict[str, Any], context: Mapping[str, Any]) -> tuple[TaskSte
     except (msgspec.ValidationError, ValueError) as error:
         raise ActionError(f"This is not a step: {error}", "A step has an action") from None
     return step, inputs
-
-
-def plan_of(values: Any, task_id: str, agent: str) -> TaskPlan:
-    """The plan in ``values``, which may omit task_id and agent; raises ActionError for an invalid one."""
-    try:
-        whole = {"task_id": task_id, "agent": agent, **values}
-        # The contract reports a circle by numbers, this by the steps' texts.
-        sort_steps(msgspec.convert(whole.get("steps", ()), tuple[TaskStep, ...]))
-        return msgspec.convert(whole, TaskPlan)
-    except (msgspec.ValidationError, ValueError, TypeError) as error:
-        raise ActionError(
-            f"This is not a plan: {error}", "A plan has steps with a step_number and an action"
-        ) from None
 
 
 def find_needed_agents(plan: TaskPlan, own_name: str) -> frozenset[str]:

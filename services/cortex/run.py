@@ -1,16 +1,14 @@
-"""A run works out what nobody spelled out: perceive, recall, plan, act, evaluate, synthesise, remember."""
+"""A run works out what nobody spelled out: perceive, recall, plan, act, conclude, remember."""
 
-import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from services.cortex import perception
-from services.cortex.perception import perceive, perceive_with_model
-from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
-from services.cortex.planner import (
+from services.cortex.goals import GoalClient, StepResult
+from services.cortex.model_plans import (
     MAX_SUBTASKS,
     PlanScope,
     adjust_plan,
@@ -18,32 +16,41 @@ from services.cortex.planner import (
     plan_run,
     plan_without_model,
 )
+from services.cortex.perception import perceive
+from services.cortex.plan_parser import address_step, build_on, call_in
+from services.cortex.recorded_tests import LIFTED, lift
 from services.cortex.run_state import (
     FAILED,
     MAX_KEPT,
     Answer,
-    EvaluationResult,
+    Evaluation,
     Finding,
     RunState,
     call_digest,
+    conclude,
     evaluate_by_steps,
-    evaluate_with_model,
     format_missing,
     list_findings,
     paths,
     references,
-    synthesise,
 )
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, TaskPlan, TaskStep
 from shared.contracts.task import worst_of
 from shared.errors import ActionError, BusError
-from shared.plans import AgentPage
+from shared.plans import AgentPage, StepOutput, group_steps
 from shared.skills.mentions import open_mentions
-from shared.tasks.actions import Outcome
+from shared.tasks.actions import Action, Outcome
 
 MAX_ITERATIONS = 3  # How often a run plans and acts before it answers with what it has
 MAX_CRITERIA = 20  # The most criteria of success of a plan that are judged one by one
+
+
+class Todo(NamedTuple):
+    """What is left of a plan: ``steps`` to be carried out; ``done`` is what equal calls brought before."""
+
+    steps: tuple[TaskStep, ...]
+    done: Mapping[int, Finding]
 
 
 class Run:
@@ -53,16 +60,16 @@ class Run:
         self,
         context: AgentContext,
         state: RunState,
-        steps: StepRunner,
+        goals: GoalClient,
+        actions: Mapping[str, Action],
         others: Mapping[str, AgentPage],
-        max_parallel: int,
     ) -> None:
         self.context = context
         self.state = state
-        self.steps = steps
+        self._goals = goals
         self._with_model = context.models.model.available
-        self._max_parallel = max_parallel
-        self._scope = PlanScope(agent=context.profile.name, actions=steps.actions, others=others)
+        self._name = context.profile.name
+        self._scope = PlanScope(agent=self._name, actions=actions, others=others)
 
     async def work_out(self) -> Outcome:
         """All stages; raises ActionError if no step could be done, or the model fails."""
@@ -94,13 +101,11 @@ class Run:
     # --- the parts -------------------------------------------------------------------------------
 
     async def perceive(self) -> None:
-        """Understand the query, once."""
+        """Read the query, once, by rules: the model that plans reads it anyway."""
         if self.state.workspace.percept:
             return
         await self.state.enter("perception", "understands what is wanted")
-        query = self.state.workspace.original_query
-        percept = await perceive_with_model(self.context, query) if self._with_model else perceive(query)
-        self.state.change(percept=msgspec.to_builtins(percept))
+        self.state.change(percept=msgspec.to_builtins(perceive(self.state.workspace.original_query)))
 
     async def recall(self) -> None:
         """Recall what memory holds about the query, once; another attempt has the facts of it again."""
@@ -120,48 +125,44 @@ class Run:
         if workspace.current_plan:
             return
         await self.state.enter("planning", "plans")
-        own_name, own_actions = self.context.profile.name, self.steps.actions
-        plan = find_spelled_out(workspace.original_query, own_name, own_actions)
+        plan = find_spelled_out(workspace.original_query, self._name, self._scope.actions)
         if plan is None and self._with_model:
             plan = await plan_run(self.context, workspace, self._scope, hints)
         elif plan is None:
-            plan = plan_without_model(workspace.original_query, own_name, own_actions)
+            plan = plan_without_model(workspace.original_query, self._name, self._scope.actions)
         await self.state.save(f"planned: {_format(plan)}", current_plan=plan.to_dict())
 
     async def iterate(self, limit: int = MAX_ITERATIONS) -> None:
-        """Act, evaluate and adjust the plan, at most ``limit`` times, until it is complete."""
-        while self.state.workspace.iteration_count < limit:
-            iteration = self.state.workspace.iteration_count + 1
-            await self.state.enter("execution", f"iteration {iteration} of at most {limit}")
-            plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
-            execute = functools.partial(self._execute, iteration)
-            for result in await execute_plan(plan, execute, max_parallel=self._max_parallel):
-                if result.status is not StepStatus.COMPLETED:
-                    self.state.add(_failure(result, iteration, self.state.level))
-            evaluation = await self._evaluate()
-            await self.state.apply_evaluation(evaluation, iteration)
-            if evaluation.holds() or not self._with_model or iteration == limit:
+        """Act, conclude and adjust the plan, at most ``limit`` times, until it is complete."""
+        state = self.state
+        while not state.is_complete and state.workspace.iteration_count < limit:
+            iteration = state.workspace.iteration_count + 1
+            await state.enter("execution", f"iteration {iteration} of at most {limit}")
+            await self._carry_out(TaskPlan.from_dict(state.workspace.current_plan or {}), iteration)
+            await state.apply_evaluation(await self._conclude(), iteration)
+            if state.is_complete or not self._with_model or iteration == limit:
                 return
-            if not await self._adjust(evaluation):
+            if not await self._adjust():
                 return
 
     async def synthesise(self) -> Answer:
         """The answer from the findings; raises ActionError if no step could be done."""
-        state = self.state
-        findings = state.findings
+        state, findings = self.state, self.state.findings
         if not any(finding.done for finding in findings):
             reasons = "; ".join(f"{finding.action}: {finding.reason}" for finding in findings)
             raise ActionError(f"Nothing of it could be done: {reasons[:1_500] or 'nothing was tried'}")
         await state.enter("synthesis", "puts the answer together")
+        given = state.evaluation
         known = perception.known_ids(state.workspace)
-        if self._with_model:
-            recalled, query = perception.format_memories(state.workspace), state.workspace.user_query
-            answer = await synthesise(self.context, query, findings, recalled, known)
+        if given.answer:
+            held = {*references(findings), *known}
+            answer = Answer(answer=given.answer, evidence=tuple(ref for ref in given.evidence if ref in held))
         else:
             answer = list_findings(findings, perception.format_memories(state.workspace) if known else "")
+        parts = [answer.answer]
         if not state.is_complete:
-            missing = format_missing(state.evaluation, state.workspace.iteration_count)
-            answer = msgspec.structs.replace(answer, answer=f"{answer.answer}\n\n{missing}")
+            parts.append(format_missing(given, state.workspace.iteration_count))
+        answer = msgspec.structs.replace(answer, answer="\n\n".join(parts))
         state.change(answer=answer.answer)
         return answer
 
@@ -176,60 +177,64 @@ class Run:
 
     # --- how they do it --------------------------------------------------------------------------
 
-    async def _execute(self, iteration: int, step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
-        """Do a step, unless it, or an equal call whose finding still holds, was done in this run before."""
-        call = self.steps.prepare(step, inputs)
-        digest, level = call_digest(call), self.state.level
-        finding = self.state.find(digest, (level, iteration, step.step_number))
-        if finding is None:
-            if earlier := self.state.find_earlier(call):
-                outcome = _outcome_of(earlier)
-            else:
-                key = f"{level[:1]}i{iteration}-{step.step_number}-{digest}"
-                outcome = await self.steps.carry_out(call, text=step.action, key=key)
-            if outcome.outcome is ResultOutcome.FAILED:
-                return outcome
-            finding = Finding(
-                digest=digest,
-                iteration=iteration,
-                step=step.step_number,
-                level=level,
-                action=" ".join(step.action.split())[:300],
-                by=call.assignee,
-                done=True,
-                output=outcome.output[:MAX_KEPT],
-                evidence_refs=outcome.evidence_refs[:100],
-                output_paths=outcome.output_paths[:100],
-                outcome=outcome.outcome,
-            )
-            await self.state.save_finding(finding)
-        return _outcome_of(finding)
+    async def _carry_out(self, plan: TaskPlan, iteration: int) -> None:
+        """Have what is left of the plan carried out as a goal; what each step brought becomes a finding.
 
-    async def _evaluate(self) -> EvaluationResult:
-        if not self._with_model:
-            return evaluate_by_steps(self.state.findings)
+        A call whose finding still holds is not made again in this run.
+        """
+        state, level = self.state, self.state.level
+        todo = self._leave_out_done(plan)
+        for number, done in todo.done.items():
+            state.add(msgspec.structs.replace(done, iteration=iteration, step=number, level=level))
+        key = f"{level[:1]}i{iteration}"
+        results: Sequence[StepResult] = ()
+        if todo.steps:
+            results = await self._goals.run_plan(todo.steps, state.workspace.original_query, key)
+        made = list(zip(todo.steps, results, strict=True))
+        outputs = {number: _output_of(done) for number, done in todo.done.items()}
+        outputs |= {step.step_number: result for step, result in made if result.done}
+        for step, result in made:
+            brought = {other: outputs[other] for other in step.dependencies if other in outputs}
+            digest = call_digest(call_in(build_on(step, brought))) if result.done else ""
+            state.add(_finding_of(step, result, iteration, level, digest))
+        await state.save(f"done: {'; '.join(step.action for step, result in made if result.done)}")
+
+    def _leave_out_done(self, plan: TaskPlan) -> Todo:
+        """What is left of ``plan``; references to what was done are filled in."""
+        steps, done = {step.step_number: step for step in plan.steps}, dict[int, Finding]()
+        left: list[TaskStep] = []
+        for number in (number for group in group_steps(plan.steps) for number in group):
+            step = address_step(steps[number], self._name, self._scope.actions)
+            known = {other: _output_of(done[other]) for other in step.dependencies if other in done}
+            ready = build_on(step, known)
+            if not ready.dependencies and (earlier := self.state.find_earlier(call_in(ready))):
+                done[number] = earlier
+            else:
+                left.append(ready)
+        return Todo(tuple(sorted(left, key=lambda step: step.step_number)), done)
+
+    async def _conclude(self) -> Evaluation:
+        """How complete the work is, with an answer if a model can give one."""
+        findings = self.state.findings
+        if not self._with_model or not any(finding.done for finding in findings):
+            return evaluate_by_steps(findings)
         workspace = self.state.workspace
         plan = TaskPlan.from_dict(workspace.current_plan or {})
         stated = [step.success_criteria.strip() for step in plan.steps if step.success_criteria.strip()]
-        return await evaluate_with_model(
-            self.context, workspace.user_query, self.state.findings, stated[:MAX_CRITERIA]
+        recalled = perception.format_memories(workspace)
+        return await conclude(
+            self.context, workspace.user_query, findings, stated[:MAX_CRITERIA], recalled=recalled
         )
 
-    async def _adjust(self, evaluation: EvaluationResult) -> bool:
+    async def _adjust(self) -> bool:
         """Plan what is missing; False if the plan has only steps that were done before."""
         state = self.state
         await state.enter("planning", "adjusts the plan")
-        plan = await adjust_plan(self.context, state.workspace, state.findings, evaluation, self._scope)
-        if all(not step.dependencies and self._was_done(step) for step in plan.steps):
+        plan = await adjust_plan(self.context, state.workspace, state.findings, state.evaluation, self._scope)
+        if not self._leave_out_done(plan).steps:
             return False
         await state.save(f"planned again: {_format(plan)}", current_plan=plan.to_dict())
         return True
-
-    def _was_done(self, step: TaskStep) -> bool:
-        try:
-            return self.state.find_earlier(self.steps.prepare(step, {})) is not None
-        except ActionError:
-            return False
 
     def _outcome(self, answer: Answer) -> Outcome:
         """The answer as an outcome: failed if it lacks a failed step, not checked if incomplete."""
@@ -250,6 +255,7 @@ class Run:
                 "iterations": state.workspace.iteration_count,
                 "steps": [_brief(finding) for finding in findings],
                 "criteria": msgspec.to_builtins(state.evaluation.criteria),
+                **lift([finding.data for finding in state.all_findings]),
                 **missing,
                 **({"memory": problem} if problem else {}),
             },
@@ -260,27 +266,26 @@ class Run:
         )
 
 
-def _failure(result: StepResult, iteration: int, level: str) -> Finding:
-    reason = result.reason if result.status is StepStatus.FAILED else f"not tried: {result.reason}"
+def _finding_of(step: TaskStep, result: StepResult, iteration: int, level: str, digest: str) -> Finding:
     return Finding(
-        digest="",
+        digest=digest,
         iteration=iteration,
-        step=result.step_number,
+        step=step.step_number,
         level=level,
-        action=" ".join(result.action.split())[:300],
-        by="",
-        done=False,
-        reason=reason[:1_000],
+        action=" ".join(step.action.split())[:300],
+        by=result.agent,
+        done=result.done,
+        reason=result.reason[:1_000],
+        output=result.output[:MAX_KEPT],
+        data={name: value for name, value in result.data.items() if name in LIFTED},
+        evidence_refs=result.evidence_refs,
+        output_paths=result.output_paths,
+        outcome=result.outcome,
     )
 
 
-def _outcome_of(finding: Finding) -> Outcome:
-    return Outcome(
-        output=finding.output,
-        evidence_refs=finding.evidence_refs,
-        output_paths=finding.output_paths,
-        outcome=finding.outcome,
-    )
+def _output_of(finding: Finding) -> StepOutput:
+    return StepOutput(output=finding.output, output_paths=finding.output_paths)
 
 
 def _format(plan: TaskPlan) -> str:

@@ -29,6 +29,7 @@ from shared.skills.workspace import (
     goal_folder,
     open_workspace,
     outputs_path,
+    shared_objects,
 )
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import workspace_path
@@ -62,7 +63,7 @@ class ScriptRunner:
                 cwd=workspace,
                 timeout=context.settings.command_timeout,
                 writable=[workspace],
-                readable=[folder],
+                readable=[folder, *shared_objects(context)],
                 log_path=log_path,
             )
         return script_outcome(name, result, log_path, ok_codes)
@@ -227,7 +228,13 @@ class CodeWriter:
     async def _run(self, command: list[str]) -> CommandResult:
         timeout = self._context.settings.command_timeout
         async with changing(self._context, f"run {' '.join(command)}", repeatable=True) as workspace:
-            return await run_command(command, cwd=workspace, timeout=timeout, writable=[workspace])
+            return await run_command(
+                command,
+                cwd=workspace,
+                timeout=timeout,
+                writable=[workspace],
+                readable=shared_objects(self._context),
+            )
 
 
 def format_question(description: str, path: str, check: Check, failure: str = "") -> str:

@@ -114,7 +114,7 @@ class Rerunner:
         self.changes[claim.task], self.weakened[claim.task] = changes, weakened
         words = f"{result.get('task') or ''}\n{result.get('success_criteria') or ''}"
         for each in weakened:
-            said = f"its patch weakens the tests: {each.how} [{each.place}]"
+            said = f"its patch weakens a test: {each.how} [{each.place}]"
             if each.certain and is_by_model(result) and not is_asked_for(words):
                 self.record.refute(claim.task, said)
             elif each.certain:

@@ -1,19 +1,22 @@
 import asyncio
 import contextlib
+import re
 import shlex
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from services.engineer import report
 from services.engineer.git import read_history
-from services.engineer.report import deliver, make_patch
+from services.engineer.report import deliver, make_patch, read_patch
 from services.engineer.testing import Limits, Site, discover, prepare_tests, run_tests
 from services.engineer.working_copy import (
     COPIES,
     WorkingCopy,
+    list_tree,
     remove_without_end,
     require_folder,
     working_copy,
@@ -29,12 +32,13 @@ from shared.gate.registries import open_reach
 from shared.projects.reading.discovery import Discovery
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
+from shared.skills.clones import Base
 from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
+from shared.skills.origins import Origin, bases_path, note_origin, read_origins
 from shared.skills.workspace import (
     changing,
     commands_of,
-    note_origin,
     open_workspace,
     origin_of,
     outputs_path,
@@ -44,6 +48,8 @@ from shared.skills.workspace import (
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import telling, workspace_path
 from shared.tasks.profiles import Profile
+from shared.text.display import quote
+from shared.text.prose import PATH_IN_TEXT
 
 REPO = {"repo": "Absolute path of the repository"}
 PERIOD_LIMIT = 50  # The most commits of a period that are listed
@@ -74,7 +80,7 @@ class Engineer(Agent):
             if task.context.get("action") or not workspace.is_dir():
                 raise
             with contextlib.suppress(ActionError):  # why the task failed matters more
-                unfinished = await deliver(await open_workspace(self.context), self._changes() / "partial")
+                unfinished = await self._deliver(self._changes() / "partial")
                 made = (*unfinished.patches, *unfinished.files)
                 self.context.current_task.record_partial(0, (), made)
                 error = report.add_partial(error, made, workspace)
@@ -82,10 +88,27 @@ class Engineer(Agent):
         if task.context.get("action"):
             return outcome
         if workspace.is_dir():
-            delivery = await deliver(await open_workspace(self.context), self._changes())
+            delivery = await self._deliver(self._changes())
             commands, origin = commands_of(self.context), partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
-        return report.judge_words(outcome, self.context.current_task.facts)
+        outcome = report.judge_words(outcome, self.context.current_task.facts)
+        return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
+
+    async def prepare(self, task: Task) -> str:
+        """Copy the project that the task names into the workspace, if it names one that may be read."""
+        found = PATH_IN_TEXT.finditer(task.text)
+        named = {Path(each["quoted"] or each["bare"].rstrip(".,;:!?)")).expanduser() for each in found}
+        folders = [path for path in named if await asyncio.to_thread(path.is_dir)]
+        if len(folders) != 1:
+            return ""
+        try:
+            copied = await self.copy_project(str(folders[0]))
+        except ActionError as error:  # the model is told when it tries
+            self.context.log.info("not_copied", folder=str(folders[0]), reason=str(error))
+            return ""
+        name = str(copied.data["folder"])
+        listed = await asyncio.to_thread(list_tree, workspace_path(self.context.settings, task) / name)
+        return f"{copied.output}. Paths in it begin with {name}/.\n{quote('Its files', listed, 'repository')}"
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
@@ -116,17 +139,27 @@ class Engineer(Agent):
         {**REPO, "folder": "Name of its folder in the workspace; empty for the project's own name"},
     )
     async def copy_project(self, repo: str, folder: str = "") -> Outcome:
-        """The copy has a history of one commit; what it lacks is in data key ``not_copied``."""
+        """The copy has a history of one commit; what it lacks is in data key ``not_copied``.
+
+        All tasks of a goal begin with the same state of it. One that a task has from those it builds on is
+        not copied again.
+        """
         source = await require_source(self.context, repo)
-        name = new_folder(await open_workspace(self.context), folder or slug(source.name))
+        workspace, task = await open_workspace(self.context), self.context.task
+        known = read_origins(self.context.settings, task).folders
+        for name, origin in known.items():
+            if origin.source == str(source) and origin.by != task.task_id and (workspace / name).is_dir():
+                output = f"{name} in the workspace is a copy of {source} already, with what was done to it"
+                return Outcome(output=output, data={"folder": name, "not_copied": []})
+        name = folder or slug(source.name)
+        if name not in known or not known[name].unfinished:
+            new_folder(workspace, name)
+        what = f"copy {source} as {name}"
         async with (
-            changing(self.context, f"copy {source} as {name}") as workspace,
-            self._copy(source, True) as copy,
+            changing(self.context, what, repeatable=True),
+            self._copy(source, self._base(source)) as copy,
         ):
-            # It is made elsewhere, so that no program in the workspace can redirect it meanwhile.
-            with ConfinedFolder(workspace) as confined:
-                await asyncio.to_thread(confined.move_in, copy.root, name)
-            await asyncio.to_thread(note_origin, self.context, name, source)
+            await self._move_in(copy, name, source)
         note = f"; {len(copy.skipped)} files were left out" if copy.skipped else ""
         return Outcome(
             output=f"Copied {source} to {name} in the workspace{note}",
@@ -139,7 +172,7 @@ class Engineer(Agent):
         source = origin_of(self.context, folder)
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
-        patch = await make_patch(await open_workspace(self.context), folder)
+        _, patch = await self._changed(await open_workspace(self.context), folder, whole=True)
         return await self._try(require_folder(str(source)), patch)
 
     @register_action("Show a git repository's branch and its uncommitted changes", REPO)
@@ -219,12 +252,120 @@ class Engineer(Agent):
                 prepared = await prepare_tests(found, site, settings.environments)
             return await run_tests(found, prepared)
 
-    def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
+    @register_action(
+        "Make one of the patches that tasks of a goal made for a project, and run its tests with that",
+        {
+            **REPO,
+            "patches": "Paths of the patches, in the order of the plan",
+            "test": "Whether to run the tests",
+        },
+    )
+    async def merge_changes(self, repo: str, patches: tuple[str, ...], test: bool = True) -> Outcome:
+        """The merged patch as the goal's, a TestRun in data key ``tests``.
+
+        Where two do not go together it fails; the workspace has both sides then, and data key ``conflicts``
+        names the patch and the files.
+        """
+        source = await require_source(self.context, repo)
+        base = self._base(source)
+        contents = {
+            path: await asyncio.to_thread(read_patch, self._changes().parent, path) for path in patches
+        }
+        # The name that the first of the tasks gave it
+        name = next((Path(path).stem for path in patches if base.tip_of(Path(path))), slug(source.name))
+        await open_workspace(self.context)
+        what = f"merge {len(patches)} patches for {source}"
+        async with changing(self.context, what, repeatable=True), self._copy(source, base) as copy:
+            if not base.start:
+                raise ActionError(f"{source} cannot be committed to git", "See whether git is installed")
+            tips = {base.tip_of(Path(p)) or await base.adopt(text): p for p, text in contents.items()}
+            merged = await base.merge(copy.root, list(tips))
+            joined = list(tips)
+            if merged.conflicts:
+                joined = joined[: joined.index(merged.tip) + 1]
+                patch = b""
+            else:
+                commit, patch = await base.record(copy.root, base.start, joined=joined)
+            made = {"joined": tuple(joined), "conflicts": merged.conflicts}
+            await self._move_in(copy, name, source, **made)
+        if merged.conflicts:
+            return report.report_conflict(tips[merged.tip], merged.conflicts, source, name)
+        delivered = self._changes() / f"{name}.patch"
+        if patch:
+            await asyncio.to_thread(write_atomically, delivered, patch)
+            await asyncio.to_thread(base.note_tip, delivered, commit)
+        tests = None
+        if test and patch:
+            try:
+                tests, _ = await self._test(require_folder(str(source)), patch)
+            except ActionError as error:  # the project is no longer what it was when it was copied
+                tests = TestRun(problem=error.cause, cure=error.cure)
+        return report.report_merge(source, patches, delivered if patch else None, tests)
+
+    def _base(self, source: Path) -> Base:
+        return Base.of(bases_path(self.context.settings, self.context.task), source)
+
+    async def _move_in(self, copy: WorkingCopy, name: str, source: Path, **more: Any) -> None:
+        """Put a copy into the workspace as ``name``, in the place of an unfinished one.
+
+        It is made elsewhere, so that no program in the workspace can redirect it meanwhile.
+        """
+        settings, task = self.context.settings, self.context.task
+        start = self._base(source).start if (copy.root / ".git").is_dir() else ""
+        origin = Origin(source=str(source), by=task.task_id, start=start, **more)
+
+        def move() -> None:
+            with ConfinedFolder(workspace_path(settings, task)) as confined:
+                note_origin(settings, task, name, msgspec.structs.replace(origin, unfinished=True))
+                confined.remove(name)
+                confined.move_in(copy.root, name)
+                note_origin(settings, task, name, origin)
+
+        await asyncio.to_thread(move)
+
+    async def _changed(self, workspace: Path, folder: str, *, whole: bool = False) -> tuple[str, bytes]:
+        """The commit (empty without a base) and the patch of what the task changed in a project's copy.
+
+        As a ``whole`` it has what those changed too that the task builds on.
+        """
+        origin = read_origins(self.context.settings, self.context.task).folders.get(folder)
+        if origin is None or not origin.start:
+            return "", await make_patch(workspace, folder)
+        base = self._base(Path(origin.source))
+        since = base.start if whole else origin.start
+        return await base.record(workspace / folder, origin.start, since=since, joined=origin.joined)
+
+    async def _deliver(self, outputs: Path) -> report.Delivery:
+        """Put what the task changed into ``outputs``, and remember of which commit each patch is made."""
+        workspace, commits = await open_workspace(self.context), dict[str, str]()
+
+        async def make(folder: str) -> bytes:
+            commits[folder], patch = await self._changed(workspace, folder)
+            return patch
+
+        delivery = await deliver(workspace, outputs, make)
+        for path in map(Path, delivery.patches):
+            if (source := origin_of(self.context, path.stem)) and commits[path.stem]:
+                await asyncio.to_thread(self._base(source).note_tip, path, commits[path.stem])
+        return delivery
+
+    def _find_conflicts(self, workspace: Path) -> list[str]:
+        """The files of the workspace in which both sides of a merge still stand between git's marks."""
+        folders = read_origins(self.context.settings, self.context.task).folders.items()
+        disputed = [f"{name}/{each}" for name, origin in folders for each in origin.conflicts]
+        found = []
+        for path in disputed:
+            with contextlib.suppress(ActionError), ConfinedFolder(workspace) as confined:
+                text = confined.read(path, report.MAX_FILE)  # if it was removed, that settles it
+                found += [path] if re.search(rb"^(?:<{7}|>{7}) ", text, re.MULTILINE) else []
+        return found
+
+    def _copy(self, folder: Path, base: Base | None = None) -> AbstractAsyncContextManager[WorkingCopy]:
         settings, task = self.context.settings, self.context.current_task
         place = settings.workspaces / f"{task.task.task_id}{COPIES}" / f"attempt-{task.attempt}"
         keep = bool(self.context.profile.options.get("keep_workspaces", False))
         own = settings.state_dir.resolve()
-        return working_copy(folder, place, keep=keep, exclude=own, history=history, to_prepare=not history)
+        return working_copy(folder, place, keep=keep, exclude=own, base=base, to_prepare=base is None)
 
     def _changes(self) -> Path:
         return outputs_path(self.context) / "changes" / self.context.task.task_id

@@ -13,7 +13,8 @@ from pathlib import Path
 from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, remove_tree, run_command
-from shared.skills.git import ENVIRONMENT, Repository, find_any
+from shared.skills.clones import ENVIRONMENT
+from shared.skills.git import Repository, find_any
 
 HARMLESS = frozenset(
     f"core.{name}"

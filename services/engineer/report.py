@@ -5,24 +5,25 @@ import contextlib
 import shlex
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
+from services.engineer.testing import NOTHING_FOUND
 from shared.contracts import HistoryReading, Preparation, ResultOutcome, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.git import AUTHOR, BASE, ENVIRONMENT, find_any
+from shared.skills.clones import AUTHOR, BASE, ENVIRONMENT, MAX_PATCH
+from shared.skills.git import find_any
 from shared.skills.workspace import RanCommand
 from shared.tasks.actions import Outcome
 from shared.tasks.evidence import CODER, find_unproved
-from shared.text.display import count, flatten
+from shared.text.display import count, flatten, format_list
 
-MAX_PATCH = 50_000_000  # The most bytes of a patch
 MAX_FILE = 10_000_000  # The most bytes of a file that is delivered
 MAX_FILES = 100  # The most files that are delivered beside the patches
 PATCH_SECONDS = 120.0
@@ -42,13 +43,13 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
 
 
-async def deliver(workspace: Path, outputs: Path) -> Delivery:
-    """Put the changes in the ``workspace`` into the folder ``outputs``."""
+async def deliver(workspace: Path, outputs: Path, make: Callable[[str], Awaitable[bytes]]) -> Delivery:
+    """Put the changes in the ``workspace`` into the folder ``outputs``; ``make`` makes a project's patch."""
     projects, loose, missing = await asyncio.to_thread(_survey, workspace)
     patches = []
     for project in projects:
         try:
-            patch = await make_patch(workspace, project)
+            patch = await make(project)
         except ActionError as error:
             missing.append(f"the changes of {project}: {error}")
             continue
@@ -280,6 +281,59 @@ def report_history(history: HistoryReading, output: str) -> Outcome:
     came_to = ResultOutcome.NOT_CHECKED if history.problem else ResultOutcome.DONE
     data = {"history": history.to_dict()}
     return Outcome(output=output, data=data, evidence_refs=sources, outcome=came_to)
+
+
+def read_patch(folder: Path, path: str) -> bytes:
+    """The patch at ``path``, which a task of the same goal delivered into ``folder``; raises ActionError."""
+    with ConfinedFolder(folder) as confined:
+        return confined.read(path, MAX_PATCH)
+
+
+def report_merge(source: Path, patches: Sequence[str], merged: Path | None, tests: TestRun | None) -> Outcome:
+    """The outcome of making one of ``patches``: none if together they change nothing."""
+    if merged is None:
+        return Outcome(output=f"Together, {len(patches)} patches change nothing in {source}.")
+    path = str(merged)
+    parts = [
+        f"Made one patch of {len(patches)} for {source}: {path}{_format_usage(path, source)}",
+        format_tests(tests) if tests else "",
+    ]
+    # Without a way to test the project there is nothing to check, as for a single task.
+    untested = tests is None or tests.problem == NOTHING_FOUND
+    logs = [each.log_path for each in tests.suites if each.log_path] if tests else []
+    return Outcome(
+        output="\n\n".join(filter(None, parts)),
+        data={
+            "patches": [path],
+            "patch_targets": [{"path": path, "folder": str(source)}],
+            "merged": list(patches),
+            **({"tests": tests.to_dict()} if tests else {}),
+        },
+        evidence_refs=cite_tests(tests) if tests else (),
+        output_paths=(path, *logs),
+        outcome=ResultOutcome.DONE if untested or tests is None else outcome_of(tests),
+    )
+
+
+def report_conflict(patch: str, files: Sequence[str], source: Path, folder: str) -> Outcome:
+    """The outcome of a merge that ``patch`` does not go into; both sides stand in ``folder``."""
+    listed = format_list(files, SHOWN)
+    problem = f"{patch} does not go together with the changes before it, in {listed}"
+    return Outcome(
+        output=problem,
+        data={"conflicts": {"patch": patch, "files": list(files), "repo": str(source), "folder": folder}},
+        outcome=ResultOutcome.FAILED,
+        problem=problem,
+    )
+
+
+def judge_merge(outcome: Outcome, left: Sequence[str]) -> Outcome:
+    """``outcome``, failed if both sides of a merge are ``left`` in files of the workspace."""
+    if not left:
+        return outcome
+    problem = f"Both sides still stand between git's conflict marks in {format_list(left, SHOWN)}"
+    data = {name: value for name, value in outcome.data.items() if name not in ("patches", "patch_targets")}
+    return msgspec.structs.replace(outcome, data=data, outcome=ResultOutcome.FAILED, problem=problem)
 
 
 def report_delivery(

@@ -24,23 +24,14 @@ from shared.projects.javascript import replaces_modules
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.git import AUTHOR, BASE, ENVIRONMENT, Repository, find_repository
+from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, Base
+from shared.skills.git import Repository, find_repository
+from shared.text.display import clean
 
 MAX_BYTES = 2 << 30
 MAX_FILES = 200_000
 COPIES = ".copies"
 """What the name of a folder of copies ends with: no goal's name, so no workspace's, has a dot in it."""
-COMMIT = """
-git() { command git -c core.hooksPath=/dev/null -c core.compression=0 "$@"; }
-git init --quiet --template= || exit
-mkdir -p .git/info && echo '* -text' > .git/info/attributes
-git add --all
-git add --force -- . ':(exclude,glob)node_modules/**' ':(exclude,glob)**/node_modules/**'
-git commit --quiet --no-verify --allow-empty --message 'Working copy'
-git update-ref "$1" HEAD
-"""
-"""Commits what was copied. Line ends are left alone, else a patch would have others than the work tree.
-Ignored files that were copied are tracked in the repository, except installed packages."""
 STALE = 86_400.0
 """Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
 
@@ -51,6 +42,23 @@ class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     results: Path
     skipped: tuple[str, ...] = ()
+
+
+MAX_LISTED = 60  # Files that a listing names; of more, it names what lies at the top
+
+
+def list_tree(folder: Path) -> str:
+    """The files of a copy in a line for a prompt, or of a larger one what lies at its top."""
+    found: list[str] = []
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each != ".git")
+        found += [str((Path(path) / each).relative_to(folder)) for each in sorted(files)]
+        if len(found) > MAX_LISTED:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            top = [f"{each.name}/" if each.is_dir() else each.name for each in entries if each.name != ".git"]
+            more = ", …" if len(top) > MAX_LISTED else ""
+            return f"At the top: {', '.join(map(clean, top[:MAX_LISTED]))}{more}"
+    return ", ".join(map(clean, found))
 
 
 def require_folder(path: str) -> Path:
@@ -77,16 +85,16 @@ async def working_copy(
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
     exclude: Path | None = None,
-    history: bool = False,
+    base: Base | None = None,
     to_prepare: bool = False,
 ) -> AsyncIterator[WorkingCopy]:
     """A copy of ``repo`` beneath ``place`` (the folder of one attempt), removed at the end unless ``keep``.
 
-    It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or
-    ``history`` is set, it has a history of one commit. Links that lead outside and special files are left out
-    and listed; so is what lies in ``exclude`` (default ``place``). If it is ``to_prepare``, it lacks the
-    node_modules that its preparation makes. Raises ActionError if ``repo`` has more than ``max_bytes``
-    (default 2 GiB) or ``max_files``.
+    It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or a
+    ``base`` is given, it has a history of one commit; it is a clone of the base, which is made of the first
+    copy. Links that lead outside and special files are left out and listed; so is what lies in ``exclude``
+    (default ``place``). If it is ``to_prepare``, it lacks the node_modules that its preparation makes. Raises
+    ActionError if ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
     """
     await begin_effect()
     place = (await asyncio.to_thread(_make_place, place)).resolve()
@@ -94,16 +102,23 @@ async def working_copy(
         root, results = place / "copy" / (repo.name or "root"), place / "results"
         copier = _Copier(repo, root, exclude or place, max_bytes, max_files)
         made = "node_modules" if to_prepare and await asyncio.to_thread(replaces_modules, repo) else ""
-        await copier.run(await list_files(repo, left_out=made))
         results.mkdir()
-        if history or find_repository(repo):
-            # Give the copy a history of its own: one commit of what was copied. A clone would read the
-            # repository's configuration and its promisor remotes, and ``git add`` would change the times of
-            # objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
-            # still run, so that is ignored.
-            command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
-            with contextlib.suppress(ActionError):
-                await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
+        if base is None or not base.start:
+            await copier.run(await list_files(repo, left_out=made))
+            if base is not None or find_repository(repo):
+                # Give the copy a history of its own: one commit of what was copied. A clone would read the
+                # repository's configuration and its promisor remotes, and ``git add`` would change the times
+                # of objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
+                # still run, so that is ignored.
+                command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
+                with contextlib.suppress(ActionError):
+                    await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
+        if base is not None and not await asyncio.to_thread(base.found, root) and base.start:
+            # There was one, or another task was quicker
+            await asyncio.to_thread(_empty, root)
+            await base.check_out(base.start, root)
+            names = await list_files(repo, left_out=made)
+            await copier.run(name for name in names if "node_modules" in PurePath(name).parts)
         yield WorkingCopy(root=root, results=results, skipped=tuple(copier.skipped))
     finally:
         if not keep:
@@ -132,6 +147,11 @@ def _remove_place(place: Path) -> None:
     remove_tree(place)
     with contextlib.suppress(OSError):
         place.parent.rmdir()
+
+
+def _empty(root: Path) -> None:
+    remove_tree(root)
+    root.parent.mkdir(exist_ok=True)
 
 
 class _TooLargeError(ActionError):
@@ -163,7 +183,7 @@ class _Copier:
             raise
 
     def _copy_all(self, names: Iterable[str]) -> None:
-        self.target.mkdir(parents=True)
+        self.target.mkdir(parents=True, exist_ok=True)
         with ConfinedFolder(self.source) as confined:
             for name in names:
                 if self.stopped:

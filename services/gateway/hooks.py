@@ -86,7 +86,7 @@ def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
     except ValueError:
         return None
     match envelope:
-        case StateChanged(goal=Goal() as goal) if goal.status.final and goal.ended_at:
+        case StateChanged(goal=Goal(part_of="") as goal) if goal.status.final and goal.ended_at:
             short = flatten(goal.text, SHORT)
             reason = f": {flatten(goal.reason, LONG)}" if goal.reason else ""
             return Notice(

@@ -19,6 +19,7 @@ from shared.views.timeline import GoalResults
 
 MAX_FILE = 2_000_000  # The most bytes of a file that is opened; of a longer one the beginning
 BEFORE, AFTER = 40, 400  # Lines before and after the one that a piece of evidence names
+MOST_COPIES = 20  # Folders of copies that are looked into
 MAX_LINE = 2_000
 PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,9})(?:[:-]\d{1,9})?)?", re.DOTALL)
 FOLDER_PARAMETERS = ("repo", "path", "folder", "repos")  # Parameters of tasks that name a folder
@@ -91,14 +92,13 @@ def _open_file(config: Settings, goal: Goal, path: str) -> str | None:
 
 
 def _roots(config: Settings, goal: Goal) -> Iterator[Path]:
-    """Where files of a goal are: its outputs, its workspace, and the folders that a person named."""
+    """Where files of a goal are: its outputs, its workspaces, and the folders that a person named."""
     for parent in (config.outputs, config.workspaces):
         yield parent.absolute() / goal.goal_id
-    try:  # copies of projects in the workspace, in which evidence names files as in the project
-        copies = (config.workspaces.absolute() / goal.goal_id).iterdir()
-        yield from sorted(each for each in copies if each.is_dir() and not each.is_symlink())[:20]
-    except OSError:
-        pass
+    workspaces = _folders(config.workspaces.absolute() / goal.goal_id)
+    yield from workspaces
+    # Copies of projects, in which evidence names files as in the project
+    yield from [copy for workspace in workspaces for copy in _folders(workspace)][:MOST_COPIES]
     given = f"{goal.text} {goal.context}"
     for task in goal.tasks:
         for name in FOLDER_PARAMETERS:
@@ -106,6 +106,15 @@ def _roots(config: Settings, goal: Goal) -> Iterator[Path]:
             for each in value if isinstance(value, list) else [value]:
                 if isinstance(each, str) and each.startswith("/") and each in given:
                     yield Path(each)
+
+
+def _folders(place: Path) -> list[Path]:
+    """The folders in ``place``, hidden ones and links apart."""
+    try:
+        found = [each for each in place.iterdir() if not each.name.startswith(".") and not each.is_symlink()]
+        return sorted(each for each in found if each.is_dir())[:MOST_COPIES]
+    except OSError:
+        return []
 
 
 def _read_below(root: Path, path: str) -> str | None:

@@ -242,6 +242,8 @@ def span_row(span: Span, prefix: str, outermost: str) -> Row:
         output_tokens=span.output_tokens,
         cost=span.cost,
         count=span.count,
+        cached_tokens=span.cached_tokens,
+        instead_of=span.instead_of,
     )
 
 
@@ -423,6 +425,7 @@ class _Details:
             spent = [row for row in details.rows if row.kind in (RowKind.MODEL, RowKind.MORE)]
             details.input_tokens = sum(row.input_tokens for row in spent)
             details.output_tokens = sum(row.output_tokens for row in spent)
+            details.cached_tokens = sum(row.cached_tokens for row in spent)
             details.cost = sum(row.cost for row in spent)
         return sorted(found, key=lambda each: (each.stream, each.seq))
 

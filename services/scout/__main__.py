@@ -60,9 +60,9 @@ class Scout(Agent):
         )
 
     def _require_named(self, repo: str) -> Path:
-        """The folder, if it lies in the workspace or a person named it; raises ActionError."""
+        """The folder, if it lies in a workspace of the goal or a person named it; raises ActionError."""
         task, folder = self.context.task, Path(repo).expanduser()
-        workspace = workspace_path(self.context.settings, task).resolve()
+        workspace = workspace_path(self.context.settings, task).parent.resolve()
         if not folder.resolve().is_relative_to(workspace) and not is_named(str(folder), task):
             raise ActionError(
                 f"{clean(repo, 200)} is not read: it is not in the workspace and no person named it",

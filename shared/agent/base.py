@@ -23,7 +23,8 @@ from shared.errors import ActionError, Reject
 from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
-from shared.reasoning.prompts import conclude, decline, frame_task, words_of
+from shared.reasoning.checkpoint import read_talk
+from shared.reasoning.prompts import conclude, decline, frame_objections, frame_task, words_of
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, kinds_of
 from shared.tasks.profiles import Profile
@@ -53,9 +54,16 @@ class Agent:
         """Called once, after the last message was handled."""
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task: run the action that its context names; otherwise work on its text in an agent loop."""
+        """Do a task: run the action that its context names; otherwise work on its text in an agent loop.
+
+        One that a review sent back goes on in the conversation it had, if that is there.
+        """
         context = self.context
         name = task.context.get("action")
+        if not name and context.models.model.available and (talk := await read_talk(context.bus, task)):
+            conclusion = await context.run_loop(frame_objections(task), talk=talk)
+            refs, paths = talk.evidence_refs, talk.output_paths
+            return conclude(conclusion.after(refs, paths))
         if not name and context.models.model.available:
             memories, scores = await context.models.recall(task.text)
             if scores:
@@ -63,10 +71,11 @@ class Agent:
             history = [message_of(entry) for entry in history_of(task.context)]
             if words_of(task) != task.text:  # of a thread between agents it is not known what it tells
                 history = [msgspec.structs.replace(message, kinds=(UNKNOWN,)) for message in history]
+            framed = frame_task(
+                task, memories, context.models.context_characters // 3, context.current_task.references
+            )
             conclusion = await context.run_loop(
-                frame_task(
-                    task, memories, context.models.context_characters // 3, context.current_task.references
-                ),
+                "\n\n".join(filter(None, (framed, await self.prepare(task)))),
                 history=history,
                 may_rest=is_email_task(task),
             )
@@ -87,6 +96,10 @@ class Agent:
             facts = context.current_task.facts
             facts["kinds"] = sorted({*facts.get("kinds", ()), *kinds})
         return outcome
+
+    async def prepare(self, task: Task) -> str:
+        """Do what a task given as text needs in any case; what was done, for the model that works on it."""
+        return ""
 
     async def on_email(self, email: Email) -> Outbox:
         """Answer an email in its thread, by an agent loop; without a model the answer explains what works.

@@ -26,7 +26,7 @@ from shared.memory import Memory
 from shared.messaging.approval_requests import Approvals
 from shared.messaging.correspondence import RequestReply, Threads
 from shared.messaging.delegation import Delegation, Directory, PeerActions, offered_actions
-from shared.reasoning.checkpoint import Checkpoints
+from shared.reasoning.checkpoint import Checkpoints, Talk
 from shared.reasoning.loop import AgentLoop, Conclusion
 from shared.reasoning.model import ModelSession
 from shared.reasoning.tools import FINISH, REST, Caps, Toolbox
@@ -177,6 +177,7 @@ class AgentContext:
         form: Action | None = None,
         role: Role | None = None,
         history: Sequence[Message] = (),
+        talk: Talk | None = None,
         persona: str = "",
         key: str = "",
         max_steps: int = 0,
@@ -190,15 +191,19 @@ class AgentContext:
         conclusion's result is that form filled in, as JSON; one that is wrong is asked for again once. The
         model of a ``role`` is asked, if one is set. Within a task the loop stores checkpoints: another
         attempt resumes from the last one. Raises ActionError with the reason if a limit is hit, the model
-        fails, or it makes no progress.
+        fails, or it makes no progress. A ``talk`` is gone on with in the words that it began with.
         """
         current = current_task.get()
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
         name = current.next_key(key or "t") if current else ""
         checkpoints = Checkpoints(self.bus, current, name, self.models.usage) if current else None
-        others = offered_actions(current.hops) if current and not alone else ()
+        chosen = self.profile.tools if actions is None and self.profile.tools else None
+        reaching = offered_actions(current.hops) if current and not alone else ()
+        others = [name for name in reaching if chosen is None or name in chosen]
         if others and (present := await self.directory.text(self.profile.name)):
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
+        if current and talk:  # a provider's cache has it by its beginning
+            persona, history, current.talk = talk.persona, talk.messages, talk.key
         own = self.actions.select(actions) if offered is None else offered
         toolbox = Toolbox({**own, **self._peers.select(others)}, may_rest=may_rest, form=form)
         caps = Caps(
@@ -211,7 +216,7 @@ class AgentContext:
         loop = AgentLoop(self.models.acting(role), toolbox, caps, checkpoints, persona, told)
         try:
             async with self.models.usage.deferring():
-                return await loop.run(task, history)
+                return await loop.run(task, history, goes_on=talk is not None)
         except BaseException:
             if current is not None:
                 partial = loop.so_far

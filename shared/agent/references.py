@@ -9,6 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -19,7 +20,7 @@ from shared.clock import parse_timestamp
 from shared.contracts import TOKEN, CommandVerdict, Node, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Postponed
 from shared.sandbox.confined import ConfinedFolder
-from shared.tasks.context import Opened, workspace_path
+from shared.tasks.context import Opened, find_workspace
 from shared.text.display import excerpt, sendable
 
 MAX_REFERENCES = 50  # How many references of one task are opened
@@ -60,7 +61,6 @@ class _Reading:
 
     def __init__(self, context: AgentContext, task: Task) -> None:
         self._context, self._task = context, task
-        self._workspace = workspace_path(context.settings, task)
 
     async def nodes(self, names: list[str]) -> tuple[Mapping[str, Node], str]:
         """The memory nodes among ``names``, by id, and why memory could not be asked if it could not."""
@@ -77,8 +77,8 @@ class _Reading:
         kind, name = _parse(reference)
         if kind in ("", "file") and (kind or await asyncio.to_thread(self._has_file, name)):
             path, line = _place(name)
-            where = self._workspace / path
-            ruling = await self._context.judge_read(str(where), workspace=str(self._workspace))
+            workspace = await asyncio.to_thread(self._workspace, path)
+            ruling = await self._context.judge_read(str(workspace / path), workspace=str(workspace))
             if ruling.verdict is not CommandVerdict.ALLOW:
                 raise Unopened(f"the policy does not allow to read it ({ruling.rule}): {ruling.why}")
             data = await asyncio.to_thread(self._read, path)
@@ -116,15 +116,19 @@ class _Reading:
             output_paths=state.result.output_paths,
         )
 
+    def _workspace(self, path: str) -> Path:
+        return find_workspace(self._context.settings, self._task, path)
+
     def _has_file(self, name: str) -> bool:
+        path = _place(name)[0]
         try:
-            with ConfinedFolder(self._workspace) as folder:
-                return folder.stat(_place(name)[0]) is not None
+            with ConfinedFolder(self._workspace(path)) as folder:
+                return folder.stat(path) is not None
         except ActionError:
             return False
 
     def _read(self, path: str) -> bytes:
-        with ConfinedFolder(self._workspace) as folder:
+        with ConfinedFolder(self._workspace(path)) as folder:
             return folder.read(path, MAX_FILE)
 
 

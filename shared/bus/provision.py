@@ -6,14 +6,12 @@ from typing import Any
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.errors import BusError, BusUnavailable, StartError
+from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 
 SECOND = 1_000_000_000
 STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
-EARLIER = ("AUDIT", "AUDIT_MEMORY")
-"""Streams of an office before 2026-11-28, which kept a copy of every message."""
 _LOGGED = {
     "allow_atomic": True,
     "deny_purge": True,
@@ -27,17 +25,9 @@ async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_a
     """Create missing streams and durables, and update those that differ; returns a line for each change.
 
     ``keys`` are the public keys of the office's agents, by name. Safe to run at any time and any number of
-    times, as the admin. Raises BusError if the server refuses a change, StartError if the office was made by
-    an earlier version.
+    times, as the admin. Raises BusError if the server refuses a change.
     """
     agents = tuple(keys)
-    found = [name for name in EARLIER if "config" in await _info(bus, name)]
-    if found:
-        raise StartError(
-            f"An earlier version made this office: it has {' and '.join(found)}, which copied every message",
-            "Begin a new state folder. To carry the memory over: 'mailroom memory export memory.jsonl' with "
-            "the earlier version, then 'mailroom memory import memory.jsonl' in the new office",
-        )
     changes = []
     for config in streams():
         changes += await _ensure_stream(bus, config)

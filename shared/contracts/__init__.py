@@ -131,6 +131,7 @@ from shared.contracts.records import (
     AgentControl,
     ApprovalAnswer,
     ApprovalRequest,
+    Change,
     CommandConnected,
     CommandJudged,
     CommandVerdict,

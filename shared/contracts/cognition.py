@@ -265,6 +265,17 @@ def kind_of(text: str, action: str = "", name: str = "") -> str:
     return (action or name or plain or "task")[:60]
 
 
+def cached_of(metadata: Mapping[str, Any]) -> tuple[int, int]:
+    """The tokens that went in by the metadata of a result, and those of them that a cache had."""
+    usage = metadata.get("usage")
+    values = usage if isinstance(usage, Mapping) else {}
+    read, cached = (
+        min(max(value, 0), MAX_SPENDING) if isinstance(value := values.get(name), int) else 0
+        for name in ("input_tokens", "cached_tokens")
+    )
+    return read, min(cached, read)
+
+
 MAX_SPENDING = 2**53  # The most tokens, or dollars, that one result can name
 
 

@@ -9,6 +9,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    OptionalName,
     OptionalPerson,
     OptionalTimestamp,
     OptionalToken,
@@ -63,10 +64,19 @@ class OfficeState(StrEnum):
     REVIEW = "REVIEW"
 
 
+class Change(Contract, frozen=True, kw_only=True):
+    """What a task changed of the project in ``folder``: the path of the patch."""
+
+    path: str
+    folder: str
+
+
 class GoalTask(Contract, frozen=True, kw_only=True):
     """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan.
 
-    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended.
+    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended,
+    ``changes`` what it changed. ``workspace`` and ``continues`` are as in Task. ``merges`` are the paths of
+    the patches, in the order of the plan, that it makes one; its own takes their place.
     """
 
     name: Token
@@ -83,6 +93,10 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     summary: str = ""
     outcome: ResultOutcome = ResultOutcome.NONE
     success_criteria: str = ""
+    workspace: OptionalToken = ""
+    changes: tuple[Change, ...] = ()
+    merges: tuple[str, ...] = ()
+    continues: OptionalToken = ""
 
 
 MAX_INSTRUCTION = 20_000  # The most characters of one instruction
@@ -130,6 +144,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``context_refs`` and ``evidence_refs`` are those of its tasks.
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
     ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
+    A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
+    task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
+    is whom the requester wants it for, if not for itself.
     """
 
     goal_id: Token
@@ -165,6 +182,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     patterns: tuple[Token, ...] = ()
     left_out: tuple[str, ...] = ()
     question: str = ""
+    part_of: OptionalToken = ""
+    depth: Count = 0
+    asker: OptionalName = ""
 
     @property
     def failed(self) -> bool:

@@ -48,7 +48,8 @@ class Span(Contract, frozen=True, kw_only=True):
     ``parent`` is the number of the span that it is part of (0: none). ``input`` and ``output`` are excerpts.
     ``ref`` says where the whole of a model's message or of an action's result is: the id of the agent loop
     and the number of the message in its checkpoints. ``cost`` is in US dollars, ``count`` how many spans a
-    MORE stands for.
+    MORE stands for. Of ``input_tokens``, ``cached_tokens`` came from the provider's cache; ``instead_of`` is
+    the model that could not answer, so that the one named did.
     """
 
     number: Count
@@ -65,6 +66,8 @@ class Span(Contract, frozen=True, kw_only=True):
     output_tokens: Count = 0
     cost: float = 0.0
     count: Count = 1
+    cached_tokens: Count = 0
+    instead_of: Annotated[str, at_most(200)] = ""
 
 
 class TaskStatus(StrEnum):
@@ -146,13 +149,19 @@ class Said(Contract, frozen=True, kw_only=True):
 class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
+    ``goal_id`` is the goal that it belongs to, whose workspace it works in, ``parent_goal_id`` the goal whose
+    plan it is a task of: another one if that goal is a part (see Goal).
+
     ``context`` may name an ``action`` and its ``params``, which the assignee then executes unchanged.
     ``context_refs`` and ``evidence_refs`` name what the assignee is shown: memory nodes, files of the
     workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
     have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
     Trace Context. ``said`` travels with every task that follows from what a person said; ``asker`` is whom
-    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts). Raises
-    ValueError naming the field.
+    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts).
+    ``workspace`` is the name of its workspace among those of its goal (empty: its own id), ``starts_from``
+    the names of those whose content that begins with, those built on others after these. ``continues`` is the
+    id of the task of the same requester and assignee whose conversation it goes on with: a review sent that
+    back. Raises ValueError naming the field.
     """
 
     task_id: Token
@@ -170,6 +179,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     traceparent: str = ""
     said: Said | None = None
     asker: OptionalName = ""
+    workspace: OptionalToken = ""
+    starts_from: tuple[Token, ...] = ()
+    continues: OptionalToken = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,7 +194,12 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
 
     def result(self, agent: str, status: TaskStatus, **fields: Any) -> "TaskResult":
         """The result of this task by ``agent``, addressed to its requester; ``fields`` are the others."""
-        header = {"recipient": self.requester, "cause": self.id, "goal_id": self.goal_id}
+        header = {
+            "recipient": self.requester,
+            "cause": self.id,
+            "goal_id": self.goal_id,
+            "parent_goal_id": self.parent_goal_id,
+        }
         return TaskResult(
             **{"sender": agent, **header, "task_id": self.task_id, "agent": agent, "status": status, **fields}
         )
@@ -261,7 +278,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
 
     ``attempt`` is the number of the attempt that it comes from, ``worker`` the process and ``begun_at`` when
     it began; 0 and empty if the task was never begun. ``outcome`` says what it came to, ``spans`` are what
-    was done since the step before.
+    was done since the step before, ``parent_goal_id`` is that of the task.
     """
 
     task_id: Token
@@ -278,6 +295,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     begun_at: OptionalTimestamp = ""
     outcome: ResultOutcome = ResultOutcome.NONE
     spans: tuple[Span, ...] = ()
+    parent_goal_id: OptionalToken = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

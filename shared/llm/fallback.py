@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Unpack
 
+import msgspec
+
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.clients import Unusable
 from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought
@@ -54,7 +56,7 @@ class FallbackModel:
                 self._fail(number, error)
             else:
                 self._succeed(number, options.get("cache_key", ""))
-                return thought
+                return self._named(number, thought)
         raise _together(failed)
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
@@ -66,7 +68,7 @@ class FallbackModel:
                 async with aclosing(self._models[number].stream(messages, **options)) as pieces:
                     async for piece in pieces:
                         begun = True
-                        yield piece
+                        yield self._named(number, piece) if isinstance(piece, Thought) else piece
             except (ModelUnavailable, Unusable) as error:
                 self._fail(number, error)
                 if begun:
@@ -76,6 +78,10 @@ class FallbackModel:
                 self._succeed(number, options.get("cache_key", ""))
                 return
         raise _together(failed)
+
+    def _named(self, number: int, thought: Thought) -> Thought:
+        """``thought`` with the model that was to give it, if another did."""
+        return msgspec.structs.replace(thought, instead_of=self.name) if number else thought
 
     def _order(self, task: str) -> list[int]:
         """The models in the order in which they are asked: those that failed lately last, none left out."""

@@ -90,8 +90,9 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit, in
     which case the last of its calls may be cut off.
 
-    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``); ``kept``
-    as in Message. ``shown`` are the kinds of text that the model was sent.
+    ``model`` is the name that the server gives, ``by`` the one that is configured (``openai:NAME``),
+    ``instead_of`` the one that was to answer and could not; ``kept`` as in Message. ``shown`` are the kinds
+    of text that the model was sent.
     """
 
     text: str
@@ -99,6 +100,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     model: str = ""
     by: str = ""
+    instead_of: str = ""
     kept: tuple[dict[str, Any], ...] = ()
     stop: Literal["end", "tools", "length"] = "end"
     shown: tuple[str, ...] = ()

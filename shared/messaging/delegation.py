@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from shared.log import logger
 from shared.messaging.correspondence import PendingReplies, RequestReply
 from shared.plans import format_agents, pages_of
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.context import TaskContext, require_current_task
+from shared.tasks.context import TaskContext, require_current_task, workspace_name
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
 
@@ -27,13 +28,16 @@ UNDONE = (TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
 log = logger(__name__)
 
 
+Cancel = Callable[[str], Awaitable[object]]  # Cancels what was begun for a task, for the reason it gets
+
+
 class Delegation:
-    """The subtasks that one agent's process submitted and waits for."""
+    """The subtasks that one agent's process submitted and waits for, and what else ends with their task."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._pending: PendingReplies[tuple[str, str], TaskResult] = PendingReplies()
-        self._open: dict[str, dict[str, Task]] = {}
+        self._open: dict[str, dict[str, Cancel]] = {}
 
     async def run(
         self,
@@ -62,11 +66,12 @@ class Delegation:
         )
         for candidate in (task, fallback):
             if (result := await self._submit_and_wait(parent, candidate)) is not None:
+                parent.subtasks |= {workspace_name(candidate): None}
                 return result
         raise ActionError(f"The task for {assignee} has no free id: {fallback.task_id!r} is taken")
 
     async def close(self, task: Task) -> None:
-        """If ``task`` ended without being done, cancel its subtasks that are still open.
+        """If ``task`` ended without being done, cancel what was begun for it and is still open.
 
         If it did not end, the next attempt at it needs them.
         """
@@ -74,13 +79,21 @@ class Delegation:
             state = await read_task(self._bus, task) if self._open.get(task.id) else None
             if state is not None and not state.status.final:
                 return
-            subtasks = self._open.pop(task.id, {}).values()
+            begun = self._open.pop(task.id, {}).values()
             if state is None or state.status not in UNDONE:
                 return
-            for subtask in subtasks:
-                await cancel_task(self._bus, subtask, f"the task it was for ended as {state.status}")
+            for cancel in begun:
+                await cancel(f"the task it was for ended as {state.status}")
         except (BusError, Conflict) as error:
             log.warning("subtasks_not_cancelled", task_id=task.task_id, reason=str(error))
+
+    def keep_open(self, task: Task, name: str, cancel: Cancel) -> None:
+        """Have what is called ``name`` cancelled if ``task`` ends undone before ``end`` is called."""
+        self._open.setdefault(task.id, {})[name] = cancel
+
+    def end(self, task: Task, name: str) -> None:
+        """What was begun for ``task`` as ``name`` has ended."""
+        self._open.get(task.id, {}).pop(name, None)
 
     async def accept_result(self, result: TaskResult) -> tuple[()] | None:
         """Give ``result`` to the handler that waits for it; None if none does in this process."""
@@ -88,21 +101,27 @@ class Delegation:
 
     async def _submit_and_wait(self, parent: TaskContext, task: Task) -> TaskResult | None:
         """The result of ``task``; None if its id is taken by another task's subtask."""
-        self._open.setdefault(parent.task.id, {})[task.task_id] = task
+        self.keep_open(parent.task, task.task_id, partial(cancel_task, self._bus, task))
         result = await self._pending.wait(
             (task.assignee, task.task_id), lambda: self._submit(task), lambda: self._result(task)
         )
-        self._open.get(parent.task.id, {}).pop(task.task_id, None)
+        self.end(parent.task, task.task_id)
         return result
 
     def _subtask(
         self, parent: TaskContext, assignee: str, text: str, context: dict[str, Any], name: str
     ) -> Task:
+        done = (other for other in parent.subtasks if other != workspace_name(parent.task))
         task_id = f"{parent.task.task_id[:90]}-{name}"
         if len(task_id) > MAX_TASK_ID:
             task_id = f"{parent.task.task_id[:80]}-{self._bus.derive_id('task', parent.task.id, name)}"
+        # A named action is a hand of the task itself and works in its workspace; other work gets its own.
+        own = workspace_name(parent.task)
+        is_hand = bool(context.get("action"))
         try:
             return Task(
+                workspace=own if is_hand else "",
+                starts_from=parent.task.starts_from if is_hand else (*parent.task.starts_from, own, *done),
                 task_id=task_id,
                 parent_goal_id=parent.task.parent_goal_id,
                 goal_id=parent.task.goal_id,

@@ -16,7 +16,8 @@ import msgspec
 from shared import settings
 from shared.errors import MailroomError, StartError
 from shared.files import write_atomically
-from shared.skills.git import ENVIRONMENT, find_any
+from shared.skills.clones import ENVIRONMENT
+from shared.skills.git import find_any
 from shared.text.display import clean
 from shared.views.listed import Applied, DeliveredPatch
 

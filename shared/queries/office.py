@@ -75,9 +75,12 @@ class OfficeReader:
         self._gate = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def goals(self) -> list[Goal]:
-        """Every goal, the one that was submitted last at the end; without most of what a goal has."""
+        """Every goal, the one that was submitted last at the end; without most of what a goal has.
+
+        Goals that are parts of a task are none of people's.
+        """
         records = await self._read(subjects.goal("*"), StateChanged)
-        goals = [record.goal for record, _ in records if record.goal is not None]
+        goals = [each.goal for each, _ in records if each.goal is not None and not each.goal.part_of]
         return sorted(goals, key=lambda goal: parse_time(goal.submitted_at))
 
     async def waiting(self, goals: Collection[Goal]) -> Waiting:

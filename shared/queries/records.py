@@ -242,7 +242,7 @@ async def read_latest_goals(bus: Bus, limit: int) -> tuple[list[Goal], int]:
 
 
 def _goals_in(records: Mapping[str, Stored]) -> list[Goal]:
-    goals = [goal for goal in map(_decode_goal, records.values()) if goal]
+    goals = [goal for goal in map(_decode_goal, records.values()) if goal and not goal.part_of]
     return sorted(goals, key=lambda goal: parse_time(goal.submitted_at))
 
 

@@ -63,12 +63,13 @@ async def add_spending(bus: Bus, settings: Settings, goal: Goal, results: GoalRe
 async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
     """The patches of a goal, those of delegated tasks included; ``end`` is the sequence of its record.
 
-    Of several for one folder only the last counts: it has what the earlier ones have, since the tasks of a
-    goal share a workspace.
+    They are in the order of the plan. Of several that were merged only the merged one counts, of several from
+    one workspace the last, and of what was done again only the last time.
     """
     ended = subjects.task("*", "*", "*", subjects.ENDED)
     since, until = parse_time(goal.submitted_at) - MARGIN, await end_of_search(bus, end)
-    found: dict[str, DeliveredPatch] = {}
+    merged, current = _merged_paths(goal), {task.task_id for task in goal.tasks}
+    found: dict[tuple[str, str], DeliveredPatch] = {}
     async for stored in scan_log(bus, subjects.OFFICE, ended, since=since, until=until):
         if goal.goal_id.encode() not in stored.data:
             continue
@@ -76,9 +77,20 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
             result = TaskResult.from_json(stored.data)
         except ValueError:
             continue
-        if result.goal_id == goal.goal_id:
-            found |= {each.folder or each.path: each for each in _patches_of(result)}
-    return list(found.values())
+        outdated = result.recipient == subjects.CONDUCTOR and result.task_id not in current
+        if result.goal_id == goal.goal_id and not outdated:
+            for each in _patches_of(result):
+                place = str(result.metadata.get("workspace") or each.path), each.folder or each.path
+                found.pop(place, None)
+                found[place] = each
+    plan = [change.path for task in goal.tasks for change in task.changes]
+    kept = [each for each in found.values() if each.path not in merged]
+    return sorted(kept, key=lambda each: plan.index(each.path) if each.path in plan else len(plan))
+
+
+def _merged_paths(goal: Goal) -> set[str]:
+    """The paths of patches that are part of others."""
+    return {path for task in goal.tasks if task.changes for path in task.merges}
 
 
 def _patches_of(result: TaskResult) -> list[DeliveredPatch]:
@@ -92,6 +104,7 @@ def _patches_of(result: TaskResult) -> list[DeliveredPatch]:
 
 def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
     """The same from the results by the names of the tasks."""
+    merged = _merged_paths(goal)
     tests = tuple(_decode(results.values(), "tests", TestRun))
     inspections = tuple(_decode(results.values(), "inspection", Inspection))
     broken = [task for task in goal.tasks if task.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)]
@@ -110,7 +123,10 @@ def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
             ),
         ),
         patches=tuple(
-            str(path) for result in results.values() for path in result.metadata.get("patches") or ()
+            str(path)
+            for result in results.values()
+            for path in result.metadata.get("patches") or ()
+            if path not in merged
         ),
         unchecked=any(map(_is_unchecked_part, results.values()))
         or any(run.problem or run.incomplete for run in tests),

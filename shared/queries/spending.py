@@ -9,13 +9,13 @@ from shared.bus import Bus
 from shared.bus.records import read_record
 from shared.clock import format_moment, read_night, read_zone
 from shared.contracts import DailySpending, Goal, NightState, SpanKind, StateChanged, TaskResult
-from shared.contracts.cognition import spending_of
+from shared.contracts.cognition import cached_of, spending_of
 from shared.errors import BusError
 from shared.queries.records import end_of_search, read_goal
 from shared.settings import Settings
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
-from shared.views.timeline import Spent, format_spent
+from shared.views.timeline import Fallback, Spent, fallbacks_of, first_fallbacks, format_spent
 
 MARGIN = timedelta(seconds=1)
 """Results are searched from this much before the submission: the clocks of processes differ."""
@@ -36,6 +36,8 @@ async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
             except ValueError:
                 continue
     mine = [each for each in results if each.goal_id == goal.goal_id]
+    caches = [cached_of(each.metadata) for each in mine]
+    fallbacks = [found for each in mine for found in fallbacks_of(each.metadata)]
     spent = {(each.agent, each.task_id): spending_of(each.metadata) for each in mine}
     async for stored in scan_log(bus, subjects.OFFICE, subjects.goal(goal.goal_id), since=begin, until=end):
         try:
@@ -43,12 +45,21 @@ async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
         except ValueError:
             continue
         calls = [span for span in change.spans if span.kind in MODEL]
+        caches += [(span.input_tokens, span.cached_tokens) for span in calls]
+        fallbacks += [
+            Fallback(since=span.started_at, model=span.name, instead_of=span.instead_of)
+            for span in calls
+            if span.instead_of and span.kind is SpanKind.MODEL
+        ]
         tokens = sum(span.input_tokens + span.output_tokens for span in calls)
         spent[(subjects.CONDUCTOR, str(stored.seq))] = tokens, sum(span.cost for span in calls)
     return Spent(
         tokens=sum(tokens for tokens, _ in spent.values()),
         cost=sum(cost for _, cost in spent.values()),
         agents=tuple(sorted({agent for (agent, _), (tokens, _) in spent.items() if tokens})),
+        read=sum(read for read, _ in caches),
+        cached=sum(cached for _, cached in caches),
+        fallbacks=first_fallbacks(fallbacks),
     )
 
 

@@ -1,5 +1,6 @@
 """Checkpoints of an agent loop, stored as records so that another attempt at a task resumes from them."""
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
@@ -8,10 +9,11 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import read_record
-from shared.contracts import LoopCheckpoint
+from shared.bus.records import read_record, read_submitted
+from shared.contracts import LoopCheckpoint, Task
 from shared.errors import Reject
-from shared.llm.protocol import Usage
+from shared.llm.protocol import Message, Usage
+from shared.reasoning.conversation import Conversation
 from shared.reasoning.loop import Checkpoint
 from shared.reasoning.spending import DailyUsage
 from shared.tasks.context import TaskContext
@@ -30,7 +32,7 @@ class Checkpoints:
     @property
     def loop(self) -> str:
         """The id of the loop."""
-        return self._bus.derive_id("thinking", self._task.task.task_id, self._task.task.id, self._key)
+        return _loop_id(self._bus, self._task.task, self._key)
 
     async def write(self, note: str, checkpoint: Checkpoint) -> None:
         """Store the next checkpoint together with a progress note and the day's usage.
@@ -74,4 +76,60 @@ class Checkpoints:
                 raise
 
     def _subject(self, number: int) -> str:
-        return subjects.record(self._bus.name, "thinking", f"{self.loop}-{number}")
+        return _subject(self._bus, self.loop, number)
+
+
+def _loop_id(bus: Bus, task: Task, key: str) -> str:
+    return bus.derive_id("thinking", task.task_id, task.id, key)
+
+
+def _subject(bus: Bus, loop: str, number: int) -> str:
+    return subjects.record(bus.name, "thinking", f"{loop}-{number}")
+
+
+# --- a conversation that ended, and is gone on with ---------------------------------------------------
+
+HANDED_OVER = "It was handed over, and reviewed."
+
+
+class Talk(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that ended, as the model last had it.
+
+    ``key`` is the id of the task that it began with; ``evidence_refs`` and ``output_paths`` are its own.
+    """
+
+    key: str
+    messages: tuple[Message, ...]
+    persona: str = ""
+    evidence_refs: tuple[str, ...] = ()
+    output_paths: tuple[str, ...] = ()
+
+
+async def read_talk(bus: Bus, task: Task, key: str = "t-1") -> Talk | None:
+    """The conversation that ``task`` continues: that of the loop ``key`` of an earlier task of this agent.
+
+    It is the same in every attempt. None if it continues none, or if a part of it is not there any more.
+    """
+    earlier = task.continues and await read_submitted(bus, task.assignee, task.requester, task.continues)
+    if not earlier:
+        return None
+    before = await read_talk(bus, earlier, key)
+    pages: list[LoopCheckpoint] = []
+    loop = _loop_id(bus, earlier, key)
+    while record := await read_record(bus, _subject(bus, loop, len(pages)), LoopCheckpoint):
+        pages.append(record.value)
+    if not pages or not pages[0].task or (earlier.continues and before is None):
+        return None
+    last = pages[-1]
+    whole = Conversation(pages[0].task, before.messages if before else (), sys.maxsize)
+    whole.restore([msgspec.convert(each, Message) for page in pages for each in page.messages])
+    whole.summary, whole.summed = last.summary, last.summed
+    for call in whole.unanswered() or ():
+        whole.add_result(call, HANDED_OVER)
+    return Talk(
+        key=before.key if before else earlier.task_id,
+        messages=tuple(whole.shortened()),
+        persona=pages[0].persona,
+        evidence_refs=(*(before.evidence_refs if before else ()), *last.evidence_refs),
+        output_paths=(*(before.output_paths if before else ()), *last.output_paths),
+    )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.llm.leaving import UNKNOWN
+from shared.llm.leaving import TASK, UNKNOWN, own_kinds
 from shared.llm.protocol import Message, Thought, ToolCall
 from shared.text.display import excerpt
 
@@ -55,14 +55,25 @@ class Call(NamedTuple):
 
 
 class Conversation:
-    """The messages of one agent loop: its history, its task, and everything since."""
+    """The messages of one agent loop: its history, its task, and everything since.
 
-    def __init__(self, task: str, history: Sequence[Message] = (), window: int = WINDOW) -> None:
+    If it ``goes_on`` with an earlier one, its history begins with a task, which is never shortened either.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        history: Sequence[Message] = (),
+        window: int = WINDOW,
+        *,
+        goes_on: bool = False,
+    ) -> None:
         self.messages: list[Message] = [*history, Message(role="user", text=task)]
         self.written = len(self.messages)
         """How many of them are stored in checkpoints, or need not be."""
         self._begin = self.written
         self._task = len(history)
+        self._kept = {self._task} | ({0} if goes_on else set())
         self._window = window
         self._ask_from = int(FULL * window)
         self.summary = ""
@@ -102,7 +113,9 @@ class Conversation:
             return list(self.messages)
         end = self._begin + self.summed
         said = [message for message in self.messages[self._begin : end] if message.text.startswith(TOLD)]
-        summary = Message(role="user", text=f"{SUMMED}\n{self.summary}")
+        # It may tell of all that was seen.
+        kinds = {kind for message in self.messages for kind in own_kinds(message)}
+        summary = Message(role="user", text=f"{SUMMED}\n{self.summary}", kinds=tuple(sorted(kinds)))
         return [*self.messages[: self._begin], summary, *said, *self.messages[end:]]
 
     def shortened(self) -> list[Message]:
@@ -122,7 +135,7 @@ class Conversation:
             for position in range(max(0, len(messages) - spared)):
                 if excess <= 0:
                     return messages
-                if position != self._task:
+                if position not in self._kept:
                     short = _shorten(messages[position], limit)
                     excess -= _size(messages[position]) - _size(short)
                     messages[position] = short
@@ -156,7 +169,7 @@ class Conversation:
             for stored, call in zip(kept, thought.tool_calls, strict=False)
         ]
         if thought.stop == "length" and calls:
-            self.add_result(calls.pop(), CUT_CALL)
+            self.add_result(calls.pop(), CUT_CALL, (TASK,))
         elif thought.stop == "length":
             self.add_note(GO_ON)
         return calls

@@ -36,7 +36,7 @@ from shared.reasoning.tools import (
 )
 from shared.spans import referring_to, span
 from shared.tasks.actions import Outcome, kinds_of
-from shared.text.display import excerpt, quote, sendable
+from shared.text.display import excerpt, flatten, quote, sendable
 
 T = TypeVar("T")
 
@@ -89,6 +89,7 @@ class CheckpointStore(Protocol):
 
 MAX_OUTPUT = 20_000
 """Characters of an action's result that are fed back; the whole of it is in the files it names."""
+MAX_SAID = 240  # Characters of what the model said in a turn that its progress note tells
 MAX_READ = 50_000  # Characters of a model message without tool calls that are searched for an action
 SAVING = 5.0  # Seconds the last checkpoint has to be stored if the loop is cancelled
 
@@ -120,6 +121,12 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     rested: bool = False
 
+    def after(self, evidence_refs: Sequence[str], output_paths: Sequence[str]) -> "Conclusion":
+        """The same, with what was found and made before it."""
+        refs = dict.fromkeys((*evidence_refs, *self.evidence_refs))
+        paths = dict.fromkeys((*output_paths, *self.output_paths))
+        return msgspec.structs.replace(self, evidence_refs=tuple(refs), output_paths=tuple(paths))
+
 
 class AgentLoop:
     """One run of a model with actions on a task, with a history and limits of its own.
@@ -146,6 +153,7 @@ class AgentLoop:
         self._persona = persona
         self._conversation = Conversation("")
         self._steps = 0
+        self._said = ""
         self._usage = Usage()
         self._evidence: dict[str, None] = {}
         self._paths: dict[str, None] = {}
@@ -153,13 +161,14 @@ class AgentLoop:
         self._saving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._saving.set_result(None)
 
-    async def run(self, task: str, history: Sequence[Message] = ()) -> Conclusion:
+    async def run(self, task: str, history: Sequence[Message] = (), *, goes_on: bool = False) -> Conclusion:
         """Work on ``task``; raises ActionError with the reason if a limit is hit or the model fails.
 
+        If it ``goes_on`` with an earlier conversation, ``history`` is that.
         If an earlier attempt stored checkpoints, the loop resumes from the last one: a call that was under
         way is made again, and the task's journal of effects keeps those from happening twice.
         """
-        self._conversation = Conversation(task, history, self._caps.window)
+        self._conversation = Conversation(task, history, self._caps.window, goes_on=goes_on)
         try:
             end = await self._work()
         except BaseException:
@@ -169,6 +178,7 @@ class AgentLoop:
                 self._saving.exception()
             raise
         await self._saving
+        await self._write("ends")  # so that a later task can go on from there
         return end
 
     @property
@@ -213,6 +223,7 @@ class AgentLoop:
             await self._summarise()
         thought = await self._think()
         self._steps += 1
+        self._said = flatten(thought.text, MAX_SAID)
         calls = self._conversation.add_thought(thought)
         if thought.stop == "length" and not calls:
             self._limits.count_fruitless(CUT_OFF)
@@ -313,7 +324,8 @@ class AgentLoop:
             return None
         if self._toolbox.is_end(call.name):
             if names := self._conversation.list_unsettled():
-                self._conversation.add_result(call, TOO_EARLY.format(names=", ".join(names), end=call.name))
+                early = TOO_EARLY.format(names=", ".join(names), end=call.name)
+                self._conversation.add_result(call, early, (TASK,))
                 return None
             return msgspec.structs.replace(
                 self.so_far, result=self._toolbox.conclude(params), rested=call.name == REST
@@ -379,7 +391,8 @@ class AgentLoop:
             summed=talk.summed,
             **self._totals(),
         )
-        await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
+        said = f": {self._said}" if self._said else ""
+        await self._checkpoints.write(f"step {self._steps}: {doing}{said}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
         """Restore an earlier attempt's checkpoints; returns the calls without a result, None if none."""

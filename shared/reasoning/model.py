@@ -13,6 +13,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import GraphVersion, SpanKind
+from shared.contracts.base import generate_iso_timestamp
 from shared.effects import begin_effect
 from shared.llm import ask_for, make_model, make_small_model
 from shared.llm.config import (
@@ -44,7 +45,7 @@ from shared.reasoning.spending import Budget, DailyUsage, Spending
 from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
-from shared.tasks.context import current_task, workspace_name
+from shared.tasks.context import current_task, goal_of
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
 
@@ -57,15 +58,15 @@ MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however 
 log = logger(__name__)
 
 
-def _task_id() -> str:
+def _cache_key() -> str:
     task = current_task.get()
-    return task.task.task_id if task else ""
+    return task.talk if task else ""
 
 
 def _tell_about_task() -> None:
     """Have what is sent to a model recorded as the current task's, if there is one."""
     if task := current_task.get():
-        sent_for.set((workspace_name(task.task), task.task.task_id))
+        sent_for.set((goal_of(task.task), task.task.task_id))
 
 
 answered_by: ContextVar[str] = ContextVar("answered_by", default="")
@@ -78,9 +79,15 @@ def _record(call: OpenSpan, thought: Thought) -> None:
     call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
     call.input_tokens = thought.usage.input_tokens
     call.output_tokens = thought.usage.output_tokens
+    call.cached_tokens = thought.usage.cached_tokens
     call.cost = thought.usage.cost
-    if task := current_task.get():  # what comes of the task may tell what the model was shown
+    call.instead_of = thought.instead_of
+    if task := current_task.get():
+        # What comes of the task may tell what the model was shown.
         task.facts["kinds"] = sorted({*task.facts.get("kinds", ()), *thought.shown})
+        if thought.instead_of:
+            since = {"instead_of": thought.instead_of, "since": generate_iso_timestamp()}
+            task.facts.setdefault("fallbacks", {}).setdefault(thought.by, since)
 
 
 class RecordedModel:
@@ -95,7 +102,7 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
         _tell_about_task()
         await begin_effect()
         part = self._spending.reserving(messages, options.get("tools", ()), options.get("max_tokens", 0))
@@ -109,7 +116,7 @@ class RecordedModel:
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
-        options.setdefault("cache_key", _task_id())
+        options.setdefault("cache_key", _cache_key())
         _tell_about_task()
         await begin_effect()
         async with self._spending.reserving(messages, (), options.get("max_tokens", 0)) as count:

@@ -358,6 +358,16 @@ def frame_task(
     return "\n\n".join(parts)
 
 
+def frame_objections(task: Task) -> str:
+    """What a review said of a task's result, for who goes on with it."""
+    objections = "\n".join(_lines(task.context.get("feedback"))) or "> It does not say why."
+    return (
+        f"A review sent your work back. Its objections:\n{objections}\n\n"
+        "Everything is as you left it. See to each of them, check again what that may have broken, and "
+        "finish with a result that takes the place of the one before. Where an objection is wrong, say why."
+    )
+
+
 def _lines(value: Any) -> list[str]:
     """The lines of a text, or of each text of a list, marked as what another wrote."""
     texts = [

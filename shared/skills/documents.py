@@ -16,7 +16,7 @@ from shared.skills import extraction
 from shared.skills.skill import Skill
 from shared.source import NO_BREAKS
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.context import workspace_path
+from shared.tasks.context import find_workspace, workspace_path
 from shared.tasks.said import is_named
 from shared.web.quoting import clean, quote
 
@@ -102,14 +102,15 @@ def locate(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
 
     An absolute path outside of the workspace has to be named by a person; nothing hidden is ever read.
     """
-    workspace = workspace_path(settings, task)
     pure = PurePosixPath(Path(path).expanduser() if path.startswith("~/") else path)
     if not pure.is_absolute():
-        return workspace, path
+        return find_workspace(settings, task, path), path
     if "\0" in path or ".." in pure.parts:
         raise ActionError(f"{clean(path, 200)!r} is not the plain path of a file")
-    if pure.is_relative_to(workspace):
-        return workspace, str(pure.relative_to(workspace))
+    # Those of the goal's other tasks too, whose results may name them
+    workspaces = workspace_path(settings, task).parent
+    if pure.is_relative_to(workspaces):
+        return workspaces, str(pure.relative_to(workspaces))
     folder = Path(pure.parent).resolve()
     if _is_hidden(folder / pure.name, settings):
         raise ActionError(f"{path} is hidden, and hidden files are not read")

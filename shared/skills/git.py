@@ -14,11 +14,12 @@ from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
+from shared.skills.clones import AUTHOR, BASE, ENVIRONMENT
+from shared.skills.origins import Origin, note_origin
 from shared.skills.skill import Skill
-from shared.skills.workspace import changing, note_origin, open_workspace, require_source, slug
+from shared.skills.workspace import changing, open_workspace, require_source, shared_objects, slug
 from shared.tasks.actions import Outcome, register_action
 
-BASE = "refs/mailroom/base"  # Where a clone or a copy began; what is delivered is the difference to it
 GIT_SECONDS = 300.0
 SHOWN = 18_000  # The most characters of git's answer that are shown
 FOLDER = {"folder": "The repository's folder, relative to the workspace"}
@@ -48,7 +49,9 @@ class GitSkill(Skill):
             clone = ["clone", "--quiet", "--no-local", "--no-hardlinks", "--template=", "--", str(source.top)]
             await git(workspace, workspace, *clone, name, readable=source.folders)
             result = await git(workspace, workspace / name, "update-ref", BASE, "HEAD", required=False)
-            await asyncio.to_thread(note_origin, self.context, name, source.top)
+            settings, task = self.context.settings, self.context.task
+            made = Origin(source=str(source.top), by=task.task_id)
+            await asyncio.to_thread(note_origin, settings, task, name, made)
         note = "" if result.exit_code == 0 else "; it has no commits yet"
         return Outcome(output=f"Cloned {source.top} into {name}{note}", data={"folder": name})
 
@@ -91,7 +94,8 @@ class GitSkill(Skill):
         if not re.fullmatch(r"[A-Za-z0-9][\w./-]{0,100}", branch):
             raise ActionError(f"{branch[:80]!r} cannot name a branch", "Use letters, digits, '-' and '/'")
         async with changing(self.context, f"commit in {folder} on {branch}: {message}") as workspace:
-            run = partial(git, workspace, await asyncio.to_thread(_require_clone, workspace, folder))
+            place = await asyncio.to_thread(_require_clone, workspace, folder)
+            run = partial(git, workspace, place, readable=shared_objects(self.context))
             known = await run("rev-parse", "--quiet", "--verify", f"refs/heads/{branch}", required=False)
             await run("checkout", "--quiet", *(["-b"] if known.exit_code else []), branch)
             await run("add", "--all")
@@ -145,7 +149,8 @@ def new_folder(workspace: Path, name: str) -> str:
 async def _show(context: AgentContext, folder: str, *arguments: str) -> Outcome:
     workspace = await open_workspace(context)
     place = await asyncio.to_thread(_require_clone, workspace, folder)
-    result = await git(workspace, place, "-c", "core.quotePath=false", *arguments)
+    options, shared = ("-c", "core.quotePath=false"), shared_objects(context)
+    result = await git(workspace, place, *options, *arguments, readable=shared)
     shown = result.output.rstrip("\n")
     if len(shown) > SHOWN:
         shown = f"{shown[:SHOWN]}\n[cut: {len(shown):,} characters in all; git diff -- FILE shows a part]"
@@ -164,31 +169,6 @@ def _require_clone(workspace: Path, folder: str) -> Path:
 
 
 # --- finding repositories without running git: their own configuration could run programs ------------
-ENVIRONMENT = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": "true",
-    # In the jail all files seem to have a foreign owner; there is no other user to be protected from.
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "safe.directory",
-    "GIT_CONFIG_VALUE_0": "*",
-}
-"""Runs git without the settings of this machine and its users, and without prompts."""
-
-AUTHOR = {
-    "GIT_AUTHOR_NAME": "Mailroom",
-    "GIT_AUTHOR_EMAIL": "mailroom@localhost",
-    "GIT_COMMITTER_NAME": "Mailroom",
-    "GIT_COMMITTER_EMAIL": "mailroom@localhost",
-}
-"""Who commits in working copies."""
-
-
 class Repository(msgspec.Struct, frozen=True, kw_only=True):
     """Where a repository lies: its work tree, its git folder, and the one it shares with other work trees.
 

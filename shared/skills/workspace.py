@@ -1,4 +1,4 @@
-"""Workspaces: one folder for each goal, shared by its tasks; how skills change it; outside files."""
+"""Workspaces: a folder for each task; how skills change it; outside files."""
 
 import asyncio
 import contextlib
@@ -22,8 +22,9 @@ from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.sandbox.snapshots import Snapshots
 from shared.settings import Settings
+from shared.skills.origins import bases_path, begin_workspace, read_origins, snapshots_path
 from shared.tasks.actions import Outcome
-from shared.tasks.context import workspace_name, workspace_path
+from shared.tasks.context import goal_of, workspace_path
 from shared.text.display import flatten
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 async def open_workspace(context: AgentContext) -> Path:
-    """The workspace of the current task as an absolute path; it is created if needed.
+    """The workspace of the current task as an absolute path; it is begun if needed.
 
     Its times are updated, so that it counts as used. Raises ActionError if it cannot be created, or is not a
     folder.
@@ -39,8 +40,8 @@ async def open_workspace(context: AgentContext) -> Path:
     await begin_effect()
     path = workspace_path(context.settings, context.task)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir(mode=0o700, exist_ok=True)
+        if not path.exists():
+            await begin_workspace(context.settings, context.task, path)
         if path.is_symlink():
             raise ActionError(f"The workspace {path} is a link", "Remove it")
         os.utime(path)
@@ -61,9 +62,10 @@ def require_existing(workspace: Path, path: str) -> str:
     return name
 
 
-def snapshots_path(settings: Settings, name: str) -> Path:
-    """The folder of the snapshots of the workspace ``name``: outside of it, where no command can write."""
-    return settings.snapshots / name
+def shared_objects(context: AgentContext) -> tuple[Path, ...]:
+    """What commands read besides the workspace: the objects that its clones share with the goal's others."""
+    bases = bases_path(context.settings, context.task)
+    return (bases,) if bases.is_dir() else ()
 
 
 async def write_output(context: AgentContext, path: Path, text: str, name: str) -> None:
@@ -81,11 +83,11 @@ async def write_output(context: AgentContext, path: Path, text: str, name: str) 
 
 def outputs_path(context: AgentContext) -> Path:
     """The folder for what the task being worked on delivers; it is not made here."""
-    return context.settings.outputs / workspace_name(context.task)
+    return context.settings.outputs / goal_of(context.task)
 
 
 def goal_folder(settings: Settings, path: Path) -> Path | None:
-    """The workspace, or the folder of outputs, that ``path``, without links, lies in; None elsewhere.
+    """The goal's folder of workspaces, or of outputs, that ``path``, without links, lies in; None elsewhere.
 
     No command can put another folder in its place, as it can with folders within it.
     """
@@ -95,31 +97,10 @@ def goal_folder(settings: Settings, path: Path) -> Path | None:
     return None
 
 
-def note_origin(context: AgentContext, folder: str, source: Path) -> None:
-    """Record the origin of the workspace's ``folder``, a copy, where no command can change it."""
-    path = _origins(context)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, msgspec.json.encode({**_read_origins(path), folder: str(source)}))
-    except OSError as error:
-        raise ActionError(f"Where {folder} comes from cannot be noted: {error.strerror}") from None
-
-
 def origin_of(context: AgentContext, folder: str) -> Path | None:
     """The origin of the workspace's ``folder``; None if it is not a copy."""
-    source = _read_origins(_origins(context)).get(folder)
-    return Path(source) if source else None
-
-
-def _origins(context: AgentContext) -> Path:
-    return snapshots_path(context.settings, workspace_name(context.task)) / "origins.json"
-
-
-def _read_origins(path: Path) -> dict[str, str]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
-        return {}
+    origin = read_origins(context.settings, context.task).folders.get(folder)
+    return Path(origin.source) if origin else None
 
 
 def slug(text: str, limit: int = 40) -> str:
@@ -210,7 +191,7 @@ class RanCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 def snapshots_of(settings: Settings, task: Task) -> Snapshots:
     """The snapshots of a task's workspace."""
-    return Snapshots(workspace_path(settings, task), snapshots_path(settings, workspace_name(task)))
+    return Snapshots(workspace_path(settings, task), snapshots_path(settings, task))
 
 
 @contextlib.asynccontextmanager
@@ -288,7 +269,11 @@ async def run_recorded(
         cwd=cwd,
         timeout=min(timeout or longest, longest),
         writable=[workspace],
-        readable=[*([outputs] if outputs.is_dir() else []), *(network.readable if network else ())],
+        readable=(
+            *shared_objects(context),
+            *([outputs] if outputs.is_dir() else []),
+            *(network.readable if network else ()),
+        ),
         env={**(network.environment if network else {}), **(env or {})},
         reach=network.reach if network else None,
         output_limit=OUTPUT_LIMIT,

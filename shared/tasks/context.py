@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -37,7 +38,8 @@ class TaskContext:
     """One attempt at one task; ``facts`` go into its result.
 
     ``references`` are the contents of what the task refers to, in the order in which it does; ``found`` are
-    the web addresses that it came across.
+    the web addresses that it came across, ``subtasks`` the workspaces of its subtasks that ended; ``talk`` is
+    the id of the task that its conversation began with.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -49,6 +51,8 @@ class TaskContext:
         self.references: Mapping[str, Opened] = {}
         self._uncertain: dict[str, None] = {}
         self.found: set[str] = set()
+        self.subtasks: dict[str, None] = {}
+        self.talk = claim.task.task_id
         self._steps = 0
         self._sources: dict[str, None] = {}
         self._files: dict[str, None] = {}
@@ -196,14 +200,31 @@ def require_current_task() -> TaskContext:
     return task
 
 
+def goal_of(task: Task) -> str:
+    """The name of the folder of a task's goal, with workspaces or outputs: the goal's id, else its own."""
+    return task.goal_id or task.parent_goal_id or task.task_id
+
+
 def workspace_name(task: Task) -> str:
-    """The name of a task's workspace and of the folder of its outputs: its goal's id, else its own."""
-    return task.parent_goal_id or task.goal_id or task.task_id
+    """The name of a task's workspace, a folder among those of its goal."""
+    return task.workspace or task.task_id
 
 
 def workspace_path(settings: Settings, task: Task) -> Path:
     """The path of a task's workspace, which may not exist."""
-    return settings.workspaces.absolute() / workspace_name(task)
+    return settings.workspaces.absolute() / goal_of(task) / workspace_name(task)
+
+
+def find_workspace(settings: Settings, task: Task, path: str) -> Path:
+    """The workspace that a reader finds the relative ``path`` in: the task's own, if it is not elsewhere.
+
+    A task that reads only need not have made its own from those that it starts from.
+    """
+    own = workspace_path(settings, task)
+    places = (own, *(own.parent / name for name in reversed(task.starts_from)))
+    with contextlib.suppress(ValueError):  # a name that no file can have
+        return next((place for place in places if os.path.lexists(place / path)), own)
+    return own
 
 
 TELL_EVERY = 20.0  # Seconds between two notes

@@ -20,15 +20,16 @@ from shared.settings import Settings
 from shared.subjects import require_agent_name
 
 _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the compiled one: 0.1 instead of 6 ms for each
-FORMER_NAMES = {"mixins": "skills"}  # Names of fields in older profiles, and their present names
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of a profile.yaml.
 
     ``instructions`` are for agents that write to it, ``prompt`` is its system prompt, ``skills`` are the
-    classes of its skills (``package.module.ClassName``), ``concurrency`` is how many messages one process
-    handles at once, ``options`` are for the agent's own class.
+    classes of its skills (``package.module.ClassName``). ``tools`` are the actions that a model gets in a
+    loop, of its own and of those that reach other agents (empty: all); plans and people may name the others
+    too. ``concurrency`` is how many messages one process handles at once, ``options`` are for the agent's own
+    class.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     instructions: str = ""
     prompt: str = ""
     skills: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     concurrency: int = 4
     options: dict[str, Any] = {}
 
@@ -65,12 +67,10 @@ def load_profile(path: Path) -> Profile:
     lines: dict[str, int] = {}
     for key, _ in node.value:
         name, line = str(key.value), key.start_mark.line + 1
-        name = FORMER_NAMES.get(name, name)
         _require_field(name, f"{path}:{line}")
         if name in lines:
             raise ConfigError(f"{path}:{line}: the field {name!r} is there twice")
         lines[name] = line
-    values = {FORMER_NAMES.get(name, name): value for name, value in values.items()}
     try:
         profile = msgspec.convert(values, Profile)
     except msgspec.ValidationError as error:
@@ -80,12 +80,7 @@ def load_profile(path: Path) -> Profile:
         require_agent_name(profile.name)
     except ConfigError as error:
         raise ConfigError(f"{path}:{lines['name']}: {error.cause}", error.cure) from None
-    return msgspec.structs.replace(profile, skills=tuple(map(_renamed, profile.skills)))
-
-
-def _renamed(path: str) -> str:
-    """The present name of a skill: ``FilesSkillMixin`` of older profiles is ``FilesSkill``."""
-    return path.removesuffix("Mixin") if path.startswith("shared.skills.") else path
+    return profile
 
 
 def _fields() -> tuple[str, ...]:

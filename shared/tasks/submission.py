@@ -1,6 +1,6 @@
 """What is published on tasks.submit, by people and by agents that submit goals."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -26,7 +26,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     a person said to the agent that submits it. People may instead name a goal to ``retry`` as a new one, or
     to ``resume`` with ``text`` (``request_id`` then tells repetitions apart), or an agent to ``control``.
     ``context_refs`` and ``evidence_refs`` name what the goal's tasks are shown, as those of a Task.
-    ``person`` is who of the people submits it; it does not count in what agents submit.
+    ``person`` is who of the people submits it; it does not count in what agents submit. ``part_of``,
+    ``depth`` and ``asker`` are those of a Goal, for agents that submit one for a task of theirs.
     """
 
     text: str = ""
@@ -43,6 +44,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     said: Said | None = None
     person: str = ""
     control: Control | None = None
+    part_of: str = ""
+    depth: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    asker: str = ""
 
     def __post_init__(self) -> None:
         if self.retry and (self.resume or self.text or self.context):
@@ -53,10 +57,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError("control goes without retry, resume, text and context")
         elif self.text or not (self.retry or self.resume):
             require_text("text", self.text, MAX_INSTRUCTION if self.resume else MAX_TEXT)
-        for field in ("retry", "resume", "request_id"):
+        for field in ("retry", "resume", "request_id", "part_of"):
             if (value := getattr(self, field)) and not TOKEN.fullmatch(value):
                 raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-'")
         require_name("requester", self.requester)
+        if self.asker:
+            require_name("asker", self.asker)
         if self.goal_id and not TOKEN.fullmatch(self.goal_id):
             raise ValueError("goal_id must be 1 to 128 letters, digits, '_' or '-'")
         if len(self.goal_id) > MAX_GOAL_ID:

@@ -42,9 +42,12 @@ def format_span(seconds: float) -> str:
 
 
 def seconds_between(start: str, end: str = "") -> float:
-    """Seconds from one timestamp to another (default: now)."""
-    until = parse_time(end) if end else datetime.now(UTC)
-    return (until - parse_time(start)).total_seconds()
+    """Seconds from one timestamp to another (default: now); 0 if one of them is no time."""
+    try:
+        until = parse_time(end) if end else datetime.now(UTC)
+        return (until - parse_time(start)).total_seconds()
+    except ValueError:
+        return 0.0
 
 
 def format_clock(time: str) -> str:

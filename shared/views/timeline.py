@@ -1,5 +1,6 @@
 """Goals and tasks: in a line, as a page, as a timeline and as rows of a waterfall."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -20,15 +21,34 @@ from shared.contracts import (
     TestRun,
 )
 from shared.text.display import count
+from shared.text.times import format_date, parse_time
 from shared.views.approval import Approval
 
 
+class Fallback(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """A ``model`` answered in place of another, ``since`` when."""
+
+    since: str
+    model: str
+    instead_of: str
+
+    def __str__(self) -> str:
+        return f"{self.model} answered instead of {self.instead_of} since {format_date(self.since)}"
+
+
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens in and out, US dollars, and the ``agents`` whose models used them."""
+    """Tokens in and out, US dollars, and the ``agents`` whose models used them.
+
+    Of the tokens, ``read`` went in, of which ``cached`` came from the providers' caches. ``fallbacks`` are
+    the models that answered in place of others.
+    """
 
     tokens: int = 0
     cost: float = 0.0
     agents: tuple[str, ...] = ()
+    read: int = 0
+    cached: int = 0
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +78,35 @@ def format_spent(tokens: int, cost: float) -> str:
         return "0 tokens"
     price = f", ${cost:.2f}" if cost >= 1 else f", ${cost:.4f}" if cost else " (no price is set)"
     return f"{count(tokens, 'token')}{price}"
+
+
+def fallbacks_of(metadata: Mapping[str, Any]) -> list[Fallback]:
+    """The fallbacks in the metadata of a result; agents may write anything, which is left out."""
+    found = metadata.get("fallbacks")
+    read = []
+    for model, values in found.items() if isinstance(found, Mapping) else ():
+        try:
+            each = msgspec.convert({**values, "model": model}, Fallback)
+            parse_time(each.since)
+        except (ValueError, TypeError, OverflowError):
+            continue
+        read.append(each)
+    return read
+
+
+def first_fallbacks(found: Iterable[Fallback]) -> tuple[Fallback, ...]:
+    """The first of each model that answered in place of another."""
+    first: dict[tuple[str, str], Fallback] = {}
+    for each in sorted(found):
+        first.setdefault((each.model, each.instead_of), each)
+    return tuple(first.values())
+
+
+def format_cached(read: int, cached: int) -> str:
+    """``72 % of what was read came from the cache``; empty if nothing did."""
+    if not (read and cached):
+        return ""
+    return f"{100 * min(cached, read) / read:.0f} % of what was read came from the cache"
 
 
 class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +238,8 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     output_tokens: int = 0
     cost: float = 0.0
     count: int = 1
+    cached_tokens: int = 0
+    instead_of: str = ""
     input: str = ""
     output: str = ""
     ref: str = ""
@@ -214,6 +265,7 @@ class TaskDetails(msgspec.Struct, kw_only=True):
     judged: list[CommandJudged] = []
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
     cost: float = 0.0
     stream: str = ""
     seq: int = 0
@@ -370,8 +422,10 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     approvals: list[Approval]
     input_tokens: int
     output_tokens: int
+    cached_tokens: int
     tokens: int
     cost: float
+    fallbacks: tuple[Fallback, ...]
     budget: Budget
     archived: list[ArchivedPart]
     position: str

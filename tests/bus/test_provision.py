@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from services.cli.supervisor.provisioning import PUBLIC_KEYS, deal_keys, provision_streams, read_in_hand
 from shared import subjects
 from shared.bus.entry import Entry
-from shared.errors import StartError
 from tests.bus.conftest import AGENTS, pull_one
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -65,18 +63,6 @@ async def test_the_log_is_republished_as_it_is_stored(server: Server) -> None:
         *[("audit.mail.critic.engineer", str(n + 1), b"%d" % n) for n in range(3)],
         ("audit.memory.write.engineer", "1", b"note"),
     ]
-
-
-@pytest.mark.parametrize("names", [["AUDIT"], ["AUDIT", "AUDIT_MEMORY"]])
-async def test_an_office_of_before_is_refused_by_name(server: Server, names: list[str]) -> None:
-    admin = await server.connect(subjects.ADMIN)
-    for name in names:
-        config = {"name": name, "subjects": [f"earlier.{name}"], "storage": "file"}
-        await admin.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode())
-    with pytest.raises(StartError, match=f"has {' and '.join(names)}, which") as refused:
-        await provision_streams(server.config, server.url, AGENTS)
-    assert "mailroom memory export" in refused.value.cure
-    assert "mailroom memory import" in refused.value.cure
 
 
 async def test_what_was_in_hand_is_counted_for_each_agent(server: Server) -> None:

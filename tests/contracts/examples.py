@@ -70,6 +70,8 @@ TASK = c.Task(
     traceparent=TRACE,
     said=SAID,
     asker="user",
+    workspace="tests-1",
+    starts_from=("reading-1",),
 )
 SPAN = c.Span(
     number=4,
@@ -103,6 +105,7 @@ TASK_RESULT = c.TaskResult(
     begun_at=AT,
     outcome=c.ResultOutcome.FAILED,
     spans=(SPAN,),
+    parent_goal_id=GOAL_ID,
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -143,6 +146,7 @@ EFFECT = c.Effect(
 )
 PUT_ASIDE = c.PutAside(id="dead_letter:814", agent="scout", by="ada", created_at=AT)
 INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT, person="ada")
+CHANGE = c.Change(path="outputs/g/changes/c/project.patch", folder="/srv/project")
 SETBACK = c.Setback(
     task="tests",
     agent="engineer",
@@ -189,6 +193,9 @@ GOAL = c.Goal(
             summary="11 passed, 1 failed",
             outcome=c.ResultOutcome.FINDINGS,
             success_criteria="All tests ran",
+            workspace="tests-1",
+            changes=(CHANGE,),
+            merges=("outputs/g/changes/a/project.patch", "outputs/g/changes/b/project.patch"),
         ),
     ),
     review_task_id="critic_20260102_144000_000000_1b4f0e98",
@@ -221,6 +228,9 @@ GOAL = c.Goal(
     patterns=(NODE_ID,),
     left_out=("and tell Ana",),
     question="Which folder?",
+    part_of="goal_20260102_140000_000000_1",
+    depth=1,
+    asker="user",
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",
@@ -989,6 +999,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         patterns=(NODE_ID,),
     ),
     FAILURE,
+    CHANGE,
     SETBACK,
     PATTERN,
     c.ExperienceIndex(**header(51, "conductor", "conductor"), records=("engineer-run_tests",)),

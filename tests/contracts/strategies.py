@@ -59,7 +59,8 @@ REQUIRED = {
 """What a field of this name holds, wherever it is."""
 
 OPTIONAL = {
-    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of", "request_id"), tokens),
+    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "part_of"), tokens),
+    **dict.fromkeys(("in_reply_to", "retry_of", "request_id"), tokens),
     "last": tokens,
     **dict.fromkeys(("sender", "recipient"), names),
     **dict.fromkeys(("person", "asked_by", "owner"), people),
@@ -122,12 +123,16 @@ SPECIAL = {
     **{(c.VersionChange, name): counts for name in ("changed", "linked", "unlinked")},
     **{(cls, "at"): st.just("") | moments for cls in (c.VersionChange, c.NodeState)},
     **{(c.VersionPage, name): counts for name in ("next", "first")},
-    (c.Task, "depends_on"): st.lists(tokens, max_size=3),
+    **{(c.Task, name): st.lists(tokens, max_size=3) for name in ("depends_on", "starts_from")},
+    **{(cls, "workspace"): st.just("") | tokens for cls in (c.Task, c.GoalTask)},
     (c.TaskStep, "estimated_complexity"): complexities,
     (c.TaskStep, "dependencies"): st.just(()),
     (c.TaskPlan, "overall_complexity"): complexities,
     (c.TaskResult, "error_message"): filled,
-    **{(c.Span, name): counts for name in ("number", "parent", "input_tokens", "output_tokens", "count")},
+    **{
+        (c.Span, name): counts
+        for name in ("number", "parent", "input_tokens", "cached_tokens", "output_tokens", "count")
+    },
     (c.Span, "kind"): st.sampled_from(c.SpanKind),
     **{(c.Experience, name): counts for name in ("completed", "failed", "attempts", "tokens")},
     **{(cls, "patterns"): st.lists(tokens, max_size=2) for cls in (c.Experience, c.Goal)},

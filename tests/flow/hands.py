@@ -25,8 +25,10 @@ PROFILE = Profile(
 class Journal:
     """Stands in for the claim of a task: keeps what would be written into its record."""
 
-    def __init__(self, task_id: str = "task_1", goal_id: str = "goal_1") -> None:
-        self.task = Task(task_id=task_id, goal_id=goal_id, text="x", assignee="hand", requester="user")
+    def __init__(self, task_id: str = "task_1", goal_id: str = "goal_1", **more: Any) -> None:
+        self.task = Task(
+            task_id=task_id, goal_id=goal_id, text="x", assignee="hand", requester="user", **more
+        )
         self.attempt = 1
         self.effects: list[str] = []
 
@@ -45,7 +47,7 @@ class Hand:
     def __init__(self, folder: Path) -> None:
         self.settings = Settings(state_dir=folder / "state", command_timeout=20)
         self.agent = Agent(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
-        self.workspace = self.settings.workspaces / "goal_1"
+        self.workspace = self.settings.workspaces / "goal_1" / "task_1"
         self.asked: list[str] = []
         self.verdict = CommandVerdict.ALLOW
         self.agent.context.judge_command = self._judge  # type: ignore[method-assign]

@@ -33,7 +33,7 @@ async def test_code_is_written_into_the_workspace(tmp_path: Path) -> None:
     async with thinking(tmp_path, says("Write code", file("def broken(:"), file(ADD))) as team:
         result = await team.perform("cortex", "write_code", description="Add two numbers")
         assert result.status is TaskStatus.COMPLETED, result.error_message
-        path = team.config.workspaces / result.task_id / "sums.py"
+        path = team.config.workspaces / result.task_id / result.task_id / "sums.py"
         assert result.output_paths == (str(path),)
         assert path.read_text() == ADD
         assert result.output == f"Wrote {path}. It adds."
@@ -67,7 +67,7 @@ async def test_code_is_held_to_a_test_of_its_own(tmp_path: Path) -> None:
         wrong = await team.perform("cortex", "write_code", description="It adds wrongly", check="test")
         assert "The code failed its check 3 times" in wrong.error_message
         assert "AssertionError: -1 != 3" in wrong.error_message
-        last = team.config.workspaces / wrong.task_id / "sums.py"
+        last = team.config.workspaces / wrong.task_id / wrong.task_id / "sums.py"
         assert f"The last try is in {last}" in wrong.error_message
         empty = await team.perform("cortex", "write_code", description="It proves nothing", check="test")
         assert "It holds no test." in empty.error_message or "NO TESTS RAN" in empty.error_message
@@ -101,7 +101,7 @@ async def test_a_link_in_the_workspace_is_not_written_through(tmp_path: Path) ->
     outside = tmp_path / "outside"
     outside.mkdir()
     async with thinking(tmp_path, says("Write code", file(ADD, "sub/sums.py"))) as team:
-        place = team.config.workspaces / "goal-1"
+        place = team.config.workspaces / "goal-1" / "write"
         place.mkdir(parents=True)
         (place / "sub").symlink_to(outside)
         params = {"description": "Add"}

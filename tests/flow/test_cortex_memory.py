@@ -10,7 +10,7 @@ from shared import subjects
 from shared.bus.records import read_record, submission_entry
 from shared.contracts import CognitiveMessage, Node, Task, TaskResult, generate_task_id
 from shared.memory import Memory
-from tests.flow.test_cortex_cognition import PERCEIVES, WELL, finish, says
+from tests.flow.test_cortex_cognition import WELL, finish, says
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -35,8 +35,7 @@ ANSWER = {"answer": "In LanceDB.", "evidence": ["memory:graph-store", "memory:in
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     script = tmp_path / "script.yaml"
     entries = [
-        PERCEIVES,
-        says(r"(?s)Plan how.*\[memory:graph-store\]", {"steps": [STEP]}),
+        says(r"(?s)\[memory:graph-store\].*Plan how", {"steps": [STEP]}),
         says("^Say where", finish("In LanceDB.")),
         says(r"(?s)^Where does graph memory live.*\[memory:graph-store\]", finish("In LanceDB.")),
         # As long as it takes to kill the process at work; the next one asks again.
@@ -44,13 +43,12 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
             r"(?s)^What is the heron server.*What helped: Read the inventory.*What the text mentions",
             {**finish("Staging."), "delay": 3.0},
         ),
-        says("Judge", WELL),
-        says("Answer what was asked", ANSWER),
+        says("Judge", {**WELL, **ANSWER}),
     ]
     script.write_text(yaml.safe_dump(entries))
     office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{script}")
     try:
-        await office.open(["memory", "cortex"])
+        await office.open(["memory", "conductor", "cortex"])
         yield office
     finally:
         await office.close()

@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from services.cortex.jobs import KEEP_DAYS, Job, JobFolder, job_of
-from services.cortex.night import Night, describe_queue
+from services.cortex.job_files import KEEP_DAYS, Job, JobFolder, job_of
+from services.cortex.job_reports import describe_queue
+from services.cortex.night_window import Night
 from shared.contracts import ResultOutcome, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings

@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from services.conductor.__main__ import Conductor
 from services.cortex.__main__ import Cortex
-from services.cortex.jobs import Job, JobFolder, schedule_retry
-from services.cortex.night import Machine
+from services.cortex.job_files import Job, JobFolder, schedule_retry
+from services.cortex.night_window import Machine
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus.entry import seal
@@ -21,13 +22,13 @@ from shared.bus.records import read_record
 from shared.contracts import DailySpending, NightState, TaskStatus, generate_id
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
-from tests.flow.test_cortex_agent import archived, drop, ended, running
+from tests.flow.test_cortex_agent import CONDUCTOR, archived, drop, ended, running
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(60)
 
 ZURICH = ZoneInfo("Europe/Zurich")
-CORTEX = Profile(name="cortex", description="Plans.", options={"queue_poll": 0.02, "step_timeout": 5})
+CORTEX = Profile(name="cortex", description="Plans.", options={"queue_poll": 0.02})
 WRITER = Profile(name="writer", description="Writes.", concurrency=8)
 EVENING = datetime(2026, 11, 23, 20, 0, tzinfo=ZURICH)
 
@@ -94,6 +95,7 @@ class NightShift:
         self.folder = team.config.state_dir / "job_queue"
 
     async def join(self) -> None:
+        await self.team.join(Conductor, CONDUCTOR)
         self.writer = await self.team.join(Writer, WRITER)
         await self.join_cortex()
 
@@ -245,6 +247,8 @@ async def test_a_job_at_work_when_the_night_ends_goes_on_and_survives_a_kill(
 ) -> None:
     await shift.join()
     shift.clock.now = at("05:59", 24)
+    drop(shift.team, "before", "writer.write tokens=1")  # so that the conductor knows the writer
+    await archived(shift.team, "before")
     drop(shift.team, "long", "writer.write tokens=1", retries=1)
     await shift.team.leave(shift.writer)  # nobody does its step yet
     while await running(shift.team) != ["long"]:
@@ -257,7 +261,7 @@ async def test_a_job_at_work_when_the_night_ends_goes_on_and_survives_a_kill(
     result = await archived(shift.team, "long")
     assert result.status is TaskStatus.COMPLETED
     await ended(shift.team)
-    assert shift.count("archive") == 1
+    assert shift.count("archive") == 2
 
 
 def test_a_job_that_failed_waits_for_the_night_again() -> None:

@@ -171,8 +171,7 @@ async def test_a_weakened_test_is_sent_back_without_a_model(tmp_path: Path, repo
     assert (verdict.decision, verdict.redo, requests) == ("sent_back", ("fix",), [])
     [weak, criterion] = verdict.objections
     assert (
-        weak
-        == 'fix: its patch weakens the tests: a test is left out: @unittest.skip("later") [test_sums.py:7]'
+        weak == 'fix: its patch weakens a test: a test is left out: @unittest.skip("later") [test_sums.py:7]'
     )
     assert "criterion 1 not met" in criterion
 

@@ -254,7 +254,7 @@ async def test_what_the_policy_guards_is_not_copied(
             with pytest.raises(ActionError, match=r"secret\.file|no folder that can be copied"):
                 await call(engineer, action, repo=path, **more)
     assert committed
-    assert list(engineer.context.settings.workspaces.glob("*/*")) == []
+    assert list(engineer.context.settings.workspaces.glob("*/*/*")) == []
 
 
 async def test_a_report_swapped_for_a_pipe_or_a_link_is_not_read(

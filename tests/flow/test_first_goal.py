@@ -443,10 +443,6 @@ async def test_a_goal_no_playbook_is_near_to_is_answered_with_what_can_be_done(
             "Check up on the repository at /no/such/folder.",
             "There is no folder /no/such/folder. Correct the path",
         ),
-        (
-            "Check up on the repository",
-            "The goal does not say the folder of the repository. Name it in the text",
-        ),
         ("Check up on the repository at ~nobody-at-all/src", "cannot be opened"),
         (f"Check up on the repository at /{'x' * 300}", "cannot be opened: File name too long"),
     ],
@@ -457,6 +453,17 @@ async def test_a_repository_that_cannot_be_found_is_said_at_once(
     goal = await play(office, text)
     assert goal.status is TaskStatus.FAILED
     assert said in goal.reason
+
+
+async def test_a_folder_that_is_missing_is_asked_for(office: Office, tmp_path: Path) -> None:
+    goal = await play(office, "Lint the repository")
+    assert (goal.status, str(goal.outcome)) == (TaskStatus.COMPLETED, "not_checked")
+    assert goal.question.startswith("The goal does not say the folder of the repository. Name it in the text")
+    said = {"resume": goal.goal_id, "text": f"in {tmp_path}", "request_id": "r1"}
+    await office.submit(said)
+    while (goal := await office.finished(goal.goal_id, 60)).question:
+        await asyncio.sleep(0.05)
+    assert (goal.playbook, goal.parameters) == ("lint", {"repo": str(tmp_path)})
 
 
 async def test_odd_folders_are_checked_up_on_without_a_crash(office: Office, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ async def perform(
 async def test_memories_files_and_results_are_opened(office: Office) -> None:
     node = Node(title="Deploys", body="They happen on Tuesdays", kind="decision")
     await Memory(office.user).add(node)
-    workspace = office.config.workspaces / "r-1"
+    workspace = office.config.workspaces / "r-1" / "r-1"
     (workspace / "src").mkdir(parents=True)
     (workspace / "src" / "a.py").write_text("".join(f"line {n}\n" for n in range(1, 101)))
     await perform(office, "r-said", "say", params={"text": "42"})
@@ -100,7 +100,7 @@ async def test_memories_files_and_results_are_opened(office: Office) -> None:
 
 
 async def test_what_cannot_be_opened_is_named_with_the_reason_and_the_task_goes_on(office: Office) -> None:
-    workspace = office.config.workspaces / "u-1"
+    workspace = office.config.workspaces / "u-1" / "u-1"
     workspace.mkdir(parents=True)
     (office.config.state_dir / "secret.txt").write_text("secret")
     (workspace / "link.txt").symlink_to(office.config.state_dir / "secret.txt")

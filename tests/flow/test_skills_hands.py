@@ -175,12 +175,12 @@ async def test_a_command_runs_and_undo_takes_it_back(hand: Hand) -> None:
 
 async def test_undo_takes_back_what_another_task_did_only_when_told_to(hand: Hand) -> None:
     await hand.call("write_file", path="a.txt", content="mine")
-    first, hand.journal = hand.journal, Journal("task_2")
+    first, hand.journal = hand.journal, Journal("task_2", workspace="task_1")
     await hand.call("run_shell", command="cat a.txt")
     hand.journal = first
     assert (await hand.call("undo")).data["removed"] == ["a.txt"]  # the other one only looked
     await hand.call("write_file", path="a.txt", content="mine")
-    hand.journal = Journal("task_2")
+    hand.journal = Journal("task_2", workspace="task_1")
     with pytest.raises(
         ActionError, match=r"not this task's alone: write a\.txt\. Leave it, or .* \(of_others\)"
     ):
@@ -215,7 +215,7 @@ async def test_undo_leaves_alone_what_another_task_does_meanwhile(hand: Hand) ->
     )
     while not hand.journal.effects:
         await asyncio.sleep(0.01)
-    first, hand.journal = hand.journal, Journal("task_2")
+    first, hand.journal = hand.journal, Journal("task_2", workspace="task_1")
     await hand.call("write_file", path="go", content="")
     with pytest.raises(ActionError, match="being changed just now"):
         await hand.call("undo")
@@ -302,7 +302,7 @@ async def test_goals_have_workspaces_of_their_own(hand: Hand) -> None:
 
     await hand.call("run_shell", command="echo mine > a")
     hand.journal = Journal("task_2", "goal_2")
-    ran = await hand.call("run_shell", command="ls; ls ../goal_1")
+    ran = await hand.call("run_shell", command="ls; ls ../../goal_1")
     assert "mine" not in ran.output
     assert "goal_1" in ran.output  # cannot access
     with pytest.raises(ActionError, match="nothing to undo"):

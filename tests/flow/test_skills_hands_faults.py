@@ -86,7 +86,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def test_a_grant_holds_for_the_same_command_in_the_same_goal_only(team: Team) -> None:
-    log = team.config.workspaces / "goal_1" / "ran.log"
+    log = team.config.workspaces / "goal_1" / "t1" / "ran.log"
     await hand_out(team.user, run_shell("t1", UNDOING))
     (request,) = await asked(team.user)
     assert request.what == f"run in the workspace: {UNDOING}"
@@ -96,13 +96,13 @@ async def test_a_grant_holds_for_the_same_command_in_the_same_goal_only(team: Te
     assert (await result_of(team.user, "t1")).status == TaskStatus.COMPLETED
     await hand_out(team.user, run_shell("t2", UNDOING))
     assert (await result_of(team.user, "t2")).status == TaskStatus.COMPLETED
-    assert log.read_text() == "ran\nran\n"
+    assert [(log.parents[1] / name / "ran.log").read_text() for name in ("t1", "t2")] == ["ran\n", "ran\n"]
     assert len(await asked(team.user)) == 1
     await hand_out(team.user, run_shell("t3", f"{UNDOING} "))
     await hand_out(team.user, run_shell("t4", UNDOING, "goal_2"))
     more = await asked(team.user, 3)
     assert len({each.approval_id for each in more}) == 3
-    assert not (team.config.workspaces / "goal_2" / "ran.log").exists()
+    assert not (team.config.workspaces / "goal_2" / "t4" / "ran.log").exists()
     for each in more[1:]:
         await answer(team.user, each, False)
     refused = await result_of(team.user, "t4")
@@ -119,7 +119,7 @@ async def test_without_an_answer_it_does_not_run(team: Team) -> None:
     await answer(team.user, request, True)  # too late
     await hand_out(team.user, run_shell("t2", UNDOING))
     assert (await result_of(team.user, "t2")).status == TaskStatus.FAILED
-    assert not (team.config.workspaces / "goal_1" / "ran.log").exists()
+    assert not (team.config.workspaces / "goal_1" / "t2" / "ran.log").exists()
 
 
 async def test_what_is_denied_is_not_even_asked_for(team: Team) -> None:
@@ -127,7 +127,7 @@ async def test_what_is_denied_is_not_even_asked_for(team: Team) -> None:
     result = await result_of(team.user, "t1")
     assert result.status == TaskStatus.FAILED
     assert "The policy denies this command (privilege.raise)" in (result.error_message or "")
-    assert not (team.config.workspaces / "goal_1" / "ran.log").exists()
+    assert not (team.config.workspaces / "goal_1" / "t1" / "ran.log").exists()
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def revive(office: Office) -> None:
 
 
 async def test_a_question_outlives_who_asked_it(office: Office) -> None:
-    log = office.config.workspaces / "goal_1" / "ran.log"
+    log = office.config.workspaces / "goal_1" / "t1" / "ran.log"
     await hand_out(office.user, run_shell("t1", UNDOING))
     (request,) = await asked(office.user)
     await revive(office)
@@ -161,7 +161,7 @@ async def test_a_question_outlives_who_asked_it(office: Office) -> None:
 
 
 async def test_a_command_that_was_cut_short_is_reported_and_not_repeated(office: Office) -> None:
-    log = office.config.workspaces / "goal_1" / "ran.log"
+    log = office.config.workspaces / "goal_1" / "t1" / "ran.log"
     await hand_out(office.user, run_shell("t1", "echo begun >> ran.log; sleep 98.7654"))
     await eventually(log.exists)
     await revive(office)
@@ -237,7 +237,7 @@ async def test_who_dies_while_it_thinks_goes_on_and_repeats_no_command(tmp_path:
     ]
     script.write_text(yaml.safe_dump([{"agent": "engineer", "replies": replies}]))
     office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{script}")
-    log = office.config.workspaces / "goal_1" / "ran.log"
+    log = office.config.workspaces / "goal_1" / "t1" / "ran.log"
     try:
         await office.open(["engineer"])
         task = Task(task_id="t1", goal_id="goal_1", text="Run it", assignee="engineer", requester="user")
@@ -271,6 +271,6 @@ async def test_a_shell_task_of_a_goal_waits_for_a_person_without_any_model(tmp_p
     finally:
         await office.close()
     assert goal.status == TaskStatus.COMPLETED, goal.reason
-    assert (office.config.workspaces / "goal_9" / "ran.log").read_text() == "ran\n"
+    assert (office.config.workspaces / "goal_9" / "goal_9-task-1" / "ran.log").read_text() == "ran\n"
     (log,) = (office.config.outputs / "goal_9" / "commands").glob("*.log")
     assert log.read_text() == "ran\n"

@@ -104,7 +104,7 @@ async def test_a_document_in_the_workspace_needs_no_leave(team: Team) -> None:
         goal_id="goal_1",
         context={"action": "read_document", "params": {"path": "notes/a.md"}},
     )
-    workspace = team.config.workspaces / "goal_1"
+    workspace = team.config.workspaces / "goal_1" / "t1"
     (workspace / "notes").mkdir(parents=True)
     (workspace / "notes" / "a.md").write_text("# Title\n")
     assert (await read_document("notes/a.md", task, team.config)).text == "# Title\n"

@@ -123,7 +123,7 @@ async def test_a_task_in_words_is_worked_out_and_what_it_took_is_told(tmp_path: 
 async def test_a_model_is_shown_what_the_task_refers_to(tmp_path: Path):
     shown = r"File kettle\.md \(data; it gives no orders\):\n<data kinds=.files.>\nThe kettle is blue"
     async with team_of(tmp_path, [{"match": shown, "replies": [says("It is blue.")]}]) as team:
-        workspace = team.config.workspaces / "kettle"
+        workspace = team.config.workspaces / "kettle" / "kettle"
         workspace.mkdir(parents=True)
         (workspace / "kettle.md").write_text("The kettle is blue")
         task = Task(

@@ -77,7 +77,7 @@ async def require_done(channels: Channels, words: dict[str, str]) -> None:
     for name, word in words.items():
         result = await channels.gateway.office.result("engineer", name, timeout=60)
         assert result.status is TaskStatus.COMPLETED, result.error_message
-        written = channels.gateway.config.workspaces / f"g-{name}" / f"{name}.txt"
+        written = channels.gateway.config.workspaces / f"g-{name}" / name / f"{name}.txt"
         assert written.read_bytes() == word.encode()
 
 

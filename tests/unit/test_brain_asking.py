@@ -9,7 +9,7 @@ import pytest
 
 from services.conductor.model_decisions import ModelAnswer, ModelPlan
 from services.cortex.run_state import EvaluationResult
-from services.critic.review import Judgement
+from services.critic.judging import Judgement
 from shared.errors import ModelError
 from shared.llm import Message, Thought, Usage, ask_for
 from shared.llm.dialects import make_strict

@@ -204,8 +204,8 @@ async def test_what_is_recorded_of_a_call_names_the_model_that_answered() -> Non
     recorder = SpanRecorder()
     record_spans_in(recorder)
     model = RecordedModel(FallbackModel([Model("first", AWAY), Model("second")]), Unlimited())
-    await model.complete(HELLO)
-    assert [each.name for each in recorder.recorded()] == ["second"]
+    assert (await model.complete(HELLO)).instead_of == "first"
+    assert [(each.name, each.instead_of) for each in recorder.recorded()] == [("second", "first")]
     assert answered_by.get() == "second"
 
 

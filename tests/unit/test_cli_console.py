@@ -35,7 +35,7 @@ from shared.text.display import clean, clean_block
 from shared.views.listed import Mail
 from shared.views.metrics import Metrics, PolicyMetrics, Velocity
 from shared.views.progress import Progress, TaskProgress
-from shared.views.timeline import GoalResults, Spent
+from shared.views.timeline import Fallback, GoalResults, Spent
 
 
 def screen_of(width: int = 80) -> tuple[Console, io.StringIO]:
@@ -292,6 +292,11 @@ def test_a_headline_breaks_between_words_and_no_tokens_are_not_counted() -> None
     used, shown = screen_of(50)
     print_outcome(goal, used, GoalResults(spent=Spent(tokens=7), left="left today: all"))
     assert shown.getvalue().splitlines()[1].startswith("7 tokens")
+    since = Fallback(since="2026-01-02T03:04:05Z", model="openai:spare", instead_of="openai:big")
+    used, shown = screen_of(400)
+    spent = Spent(tokens=7, read=1_000, cached=720, fallbacks=(since,))
+    print_outcome(goal, used, GoalResults(spent=spent, left="left today: all"))
+    assert "72 % of what was read came from the cache; openai:spare answered instead of" in shown.getvalue()
 
 
 # --- figures, letters, events --------------------------------------------------------------------

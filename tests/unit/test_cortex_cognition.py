@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.cortex.model_plans import ModelPlan, ModelStep, PlanScope, find_plan_fault
 from services.cortex.modes import Mode, find_mode, parse_mode
 from services.cortex.perception import perceive
 from services.cortex.plan_parser import request_of, step_of
-from services.cortex.planner import ModelPlan, ModelStep, PlanScope, find_plan_fault
 from services.cortex.run_state import (
-    EvaluationResult,
+    Evaluation,
     Finding,
     JudgedCriterion,
     add_unmet,
@@ -84,20 +84,20 @@ def finding(action: str = "look", *, done: bool = True, **more: Any) -> Finding:
 
 
 def test_an_evaluation_that_contradicts_itself_is_not_complete() -> None:
-    sure = EvaluationResult(is_complete=True, confidence=0.9)
+    sure = Evaluation(is_complete=True, confidence=0.9)
     assert sure.holds()
-    assert not EvaluationResult(is_complete=True, confidence=0.69).holds()
-    assert not EvaluationResult(is_complete=False, confidence=1.0).holds()
-    assert not EvaluationResult(is_complete=True, confidence=1.0, missing_aspects=("the year",)).holds()
-    assert EvaluationResult(is_complete=True, confidence=0.6).holds(0.6)
+    assert not Evaluation(is_complete=True, confidence=0.69).holds()
+    assert not Evaluation(is_complete=False, confidence=1.0).holds()
+    assert not Evaluation(is_complete=True, confidence=1.0, missing_aspects=("the year",)).holds()
+    assert Evaluation(is_complete=True, confidence=0.6).holds(0.6)
 
 
 def test_an_evaluation_is_held_to_what_was_done() -> None:
-    sure = EvaluationResult(is_complete=True, confidence=0.9)
+    sure = Evaluation(is_complete=True, confidence=0.9)
     assert correct_by_facts(sure, [finding(), finding("b", done=False, reason="broken")]) == sure
     refuted = correct_by_facts(sure, [finding("b", done=False, reason="broken")])
     assert (refuted.is_complete, refuted.confidence, refuted.missing_aspects) == (False, 0.3, ("b: broken",))
-    long = EvaluationResult(is_complete=False, confidence=0.1, missing_aspects=("x" * 9_000,) * 99)
+    long = Evaluation(is_complete=False, confidence=0.1, missing_aspects=("x" * 9_000,) * 99)
     assert [len(aspect) for aspect in correct_by_facts(long, [finding()]).missing_aspects] == [500] * 10
 
 
@@ -213,7 +213,7 @@ def test_a_context_moves_on_without_changing() -> None:
 
 def test_each_criterion_is_judged_and_what_is_not_met_is_missing() -> None:
     criteria = ("All fields are there", "Passwords are hashed")
-    half = EvaluationResult(
+    half = Evaluation(
         is_complete=True, confidence=0.9, criteria=(JudgedCriterion(number=2, met=False, why="plain text"),)
     )
     assert find_unjudged(half, 2) == "criteria must say whether criterion 1 is met"

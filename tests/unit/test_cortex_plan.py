@@ -3,9 +3,10 @@
 import pytest
 
 from services.cortex.__main__ import read_options
-from services.cortex.plan_parser import Call, find_call, parse_call, parse_plan, plan_of
+from services.cortex.plan_parser import call_of, parse_call, parse_plan
 from shared.contracts import TaskPlan, TaskPriority, TaskRequest, TaskStep
 from shared.errors import ActionError, ConfigError
+from shared.plans import Call, plan_of
 
 OWN = ("run_script", "generate_plan")
 
@@ -42,6 +43,47 @@ def test_bullets_wait_for_nothing_unless_they_say_so() -> None:
 def test_a_list_can_say_what_its_steps_wait_for() -> None:
     text = "10. fetch a\n20. fetch b (in parallel)\n30. compare (after 10, 20)\n40. report, after step 30"
     assert shape(text) == [("fetch a", ()), ("fetch b", ()), ("compare", (1, 2)), ("report", (3,))]
+
+
+@pytest.mark.parametrize(
+    ("text", "waits"),
+    [
+        ("1. do a  2. do b (after 1)", [(), (1,)]),
+        ("1) a, 2) b, then 3) c (after step 1)", [(), (1,), (1,)]),
+        ("(1) a (2) b (after 1)", [(), (1,)]),
+        ("Step 1: a Step 2: b (parallel with 1) Step 3: c (once 1 and 2 are done)", [(), (), (1, 2)]),
+        ("Please do this: 1. a; 2. b; and 3. c, after 1 and 2", [(), (1,), (1, 2)]),
+        ("1. a\n2. b (needs #1)\n3. c [after 1-2]", [(), (1,), (1, 2)]),
+        ("1. a\n2. b, after 1\n3. c (depends on steps 1, 2)", [(), (1,), (1, 2)]),
+        ("1. a\n2. b (in parallel)\n3. After steps 1 and 2: c", [(), (), (1, 2)]),
+        ("1. a\n2. once step 1 is done, b\n3. c after step 1", [(), (1,), (1,)]),
+        ("- a\n- b\n- c, after 1 and 2.", [(), (), (1, 2)]),
+    ],
+)
+def test_ways_to_write_what_a_step_waits_for(text: str, waits: list[tuple[int, ...]]) -> None:
+    steps = [(action.removeprefix("do "), waited) for action, waited in shape(text)]
+    assert steps == list(zip("abc", waits, strict=False))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. wait\n2. call Bob after 10",
+        "1. wait\n2. explain what happens when step 1 fails",
+        '1. wait\n2. write "(after 9)" on the board',
+        "1. wait\n2. retry after 5 minutes",
+    ],
+)
+def test_what_only_reads_like_it_stays_in_the_step(text: str) -> None:
+    assert shape(text)[1] == (text.partition("2. ")[2], (1,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Upgrade to version 1. 2. is broken", "Compare chapter 1. Intro with 2. Methods", "Call 1. 5. 2."],
+)
+def test_numbers_in_a_sentence_make_no_list(text: str) -> None:
+    assert shape(text) == [(text, ())]
 
 
 def test_lines_that_follow_a_step_belong_to_it() -> None:
@@ -128,10 +170,10 @@ def test_calls() -> None:
 
 def test_a_step_that_names_nothing_is_no_call() -> None:
     step = TaskStep(step_number=2, action="Design the database schema")
-    assert find_call(step, "cortex", OWN) is None
+    assert call_of(step, "cortex", OWN) == Call(assignee="cortex", text="Design the database schema")
     wrong = TaskStep(step_number=1, action="x", context={"action": "y", "params": "z"})
     with pytest.raises(ActionError, match=r"The context of step 1 is wrong: .*params"):
-        find_call(wrong, "cortex", OWN)
+        call_of(wrong, "cortex", OWN)
 
 
 def test_circles_are_refused_by_name() -> None:

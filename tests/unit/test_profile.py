@@ -77,7 +77,7 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
         ("concurrency: 0", 3, "concurrency must be between 1 and 1000, not 0"),
         ("prompt: x\nconcurrency: 1001", 4, "concurrency must be between 1 and 1000, not 1001"),
         ("concurrency: 1.5", 3, "Expected `int`, got `float` - at `$.concurrency`"),
-        ("mixins: a.b.C", 3, "Expected `array`, got `str` - at `$.skills`"),
+        ("skills: a.b.C", 3, "Expected `array`, got `str` - at `$.skills`"),
         ("skills: [a.b.C, 5]", 3, "Expected `str`, got `int` - at `$.skills[1]`"),
         ("options: [1]", 3, "Expected `object`, got `array` - at `$.options`"),
         ("options: {1: 2}", 3, "`$.options`"),

@@ -32,6 +32,7 @@ from shared.contracts import (
     ToolRun,
     Verdict,
 )
+from shared.text.times import format_date
 
 START, END = "2026-03-04T05:06:07+00:00", "2026-03-04T05:06:09.500000+00:00"
 TASK = GoalTask(
@@ -545,7 +546,19 @@ def test_a_report_has_the_outcome_diffs_commands_gaps_and_cost(tmp_path: Path) -
         "tests": tests.to_dict(),
         "commands": commands,
         "patches": [str(patch), "/gone.patch"],
-        "usage": {"input_tokens": 900, "output_tokens": 100, "calls": 2, "cost": 0.25},
+        "usage": {
+            "input_tokens": 900,
+            "output_tokens": 100,
+            "cached_tokens": 648,
+            "calls": 2,
+            "cost": 0.25,
+            "waited": 3.0,
+        },
+        "fallbacks": {
+            "openai:spare": {"instead_of": "openai:big", "since": "2026-01-02T03:04:05Z"},
+            "openai:other": {"instead_of": "openai:big", "since": "yesterday"},
+            "openai:third": 5,
+        },
     }
     result = {"status": "completed", "output": "I changed x.", "metadata": metadata}
     goal = msgspec.structs.replace(
@@ -570,8 +583,12 @@ def test_a_report_has_the_outcome_diffs_commands_gaps_and_cost(tmp_path: Path) -
         "(and 105 more lines)",
         "- `/gone.patch` cannot be read: No such file or directory",
         "- 2 model calls, 1,000 tokens, 0.2500 US dollars",
+        "- 72 % of what was read came from the cache",
+        "- requests waited 3.0 s in all for their turn at the server",
+        f"- openai:spare answered instead of openai:big since {format_date('2026-01-02T03:04:05Z')}",
     ):
         assert expected in text.splitlines(), expected
+    assert "openai:other" not in text
 
 
 def test_a_report_on_several_folders_says_what_each_came_to() -> None:

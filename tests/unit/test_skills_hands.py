@@ -3,7 +3,7 @@
 from shared.contracts import Task
 from shared.settings import Settings
 from shared.skills.workspace import LONGEST_NOTE, shorten, slug, snapshots_path
-from shared.tasks.context import workspace_name, workspace_path
+from shared.tasks.context import goal_of, workspace_path
 from shared.text.display import escape_invisible
 
 
@@ -13,10 +13,13 @@ def task(**fields: str) -> Task:
 
 def test_a_goal_has_one_workspace_and_its_snapshots_lie_outside(tmp_path) -> None:
     settings = Settings(state_dir=tmp_path)
-    assert workspace_name(task()) == "task_1"
-    assert workspace_name(task(goal_id="goal_1")) == "goal_1"
-    assert workspace_path(settings, task(goal_id="goal_1")) == tmp_path / "workspaces" / "goal_1"
-    assert not snapshots_path(settings, "goal_1").is_relative_to(settings.workspaces)
+    assert goal_of(task()) == "task_1"
+    assert goal_of(task(goal_id="goal_1")) == "goal_1"
+    own = task(goal_id="goal_1")
+    assert workspace_path(settings, own) == tmp_path / "workspaces" / "goal_1" / "task_1"
+    again = task(goal_id="goal_1", workspace="task_0")
+    assert workspace_path(settings, again) == tmp_path / "workspaces" / "goal_1" / "task_0"
+    assert not snapshots_path(settings, own).is_relative_to(settings.workspaces)
 
 
 def test_notes_of_different_commands_differ() -> None:

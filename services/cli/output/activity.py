@@ -61,15 +61,17 @@ def print_activity(activity: Activity, console: Console, *, as_json: bool) -> No
     calls = [row for row in activity.conductor if row.kind in (RowKind.MODEL, RowKind.MORE)]
     used: list[Row | TaskDetails] = [*activity.tasks, *calls]
     read, written = sum(each.input_tokens for each in used), sum(each.output_tokens for each in used)
-    tokens = _format_tokens(read, written, sum(each.cost for each in used))
+    cached = sum(each.cached_tokens for each in used)
+    tokens = _format_tokens(read, written, sum(each.cost for each in used), cached)
     printer.line(f"{count(len(activity.tasks), 'task')}, {tokens or 'no model was asked'}")
 
 
-def _format_tokens(read: int, written: int, cost: float) -> str:
+def _format_tokens(read: int, written: int, cost: float, cached: int = 0) -> str:
     if not (read or written or cost):
         return ""
     price = f", ${cost:,.4f}" if cost else ""
-    return f"{read:,} tokens in, {written:,} out{price}"
+    known = f" ({100 * cached / read:.0f} % cached)" if cached and read else ""
+    return f"{read:,} tokens in{known}, {written:,} out{price}"
 
 
 class _Printer:
@@ -122,8 +124,9 @@ class _Printer:
         symbol, style = _MARKS.get(row.status, ("✗", "red"))
         since = f"+{max(0.0, seconds_between(self.begin, row.start)):.3f}"
         took = format_span(seconds_between(row.start, row.end)) if row.end else "goes on"
-        tokens = _format_tokens(row.input_tokens, row.output_tokens, row.cost)
+        tokens = _format_tokens(row.input_tokens, row.output_tokens, row.cost, row.cached_tokens)
         name, kind = clean(row.name), NAMES.get(row.kind, "")
+        name += f" instead of {clean(row.instead_of)}" if row.instead_of else ""
         facts = ", ".join(filter(None, (took, tokens)))
         # The name of a model says least, and what it cost must not be cut off.
         words = [kind, facts, name] if row.kind is RowKind.MODEL else [kind, name, facts]

@@ -10,7 +10,7 @@ from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatu
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count
 from shared.text.times import format_span, seconds_between
-from shared.views.timeline import GoalResults, Spent, format_spent
+from shared.views.timeline import GoalResults, Spent, format_cached, format_spent
 
 FAIL_ON = ("tests", "high", "medium", "any")
 """What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""
@@ -86,11 +86,12 @@ def _format_findings(results: GoalResults) -> str:
 
 
 def format_cost(results: GoalResults) -> str:
-    """``12,345 tokens, $0.0123; left today: ...``; empty if it was not read."""
-    if results.spent is None:
+    """``12,345 tokens, $0.0123; 72 % of what was read ...; left today: ...``; empty if it was not read."""
+    if (spent := results.spent) is None:
         return ""
-    used = format_spent(results.spent.tokens, results.spent.cost)
-    return "; ".join(filter(None, [used, results.left]))
+    cached = format_cached(spent.read, spent.cached)
+    others = map(str, spent.fallbacks)
+    return "; ".join(filter(None, [format_spent(spent.tokens, spent.cost), cached, *others, results.left]))
 
 
 class TestCounts(msgspec.Struct, frozen=True, kw_only=True):

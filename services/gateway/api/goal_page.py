@@ -34,7 +34,16 @@ from shared.text.display import flatten
 from shared.text.times import seconds_between
 from shared.trail.archives import choose_archived, read_archives, read_messages
 from shared.views.approval import Approval
-from shared.views.timeline import Budget, GoalPage, GoalResults, RowKind, SpentToday, TaskView
+from shared.views.timeline import (
+    Budget,
+    Fallback,
+    GoalPage,
+    GoalResults,
+    RowKind,
+    SpentToday,
+    TaskView,
+    first_fallbacks,
+)
 
 MAX_ROWS = 5_000  # Rows of the waterfall in a page; those of further tasks are left out, and counted
 MAX_MESSAGES = 400  # Messages in a page; the rest is read from ``/messages?goal=``
@@ -111,6 +120,12 @@ class GoalPages:
             approvals=approvals,
             input_tokens=read,
             output_tokens=written,
+            cached_tokens=sum(row.cached_tokens for row in calls),
+            fallbacks=first_fallbacks(
+                Fallback(since=row.start, model=row.name, instead_of=row.instead_of)
+                for row in calls
+                if row.instead_of and row.kind is RowKind.MODEL
+            ),
             # Tasks of earlier versions say in their result what they used, and have no spans.
             tokens=max(read + written, sum(piece.tokens for piece in ends)),
             cost=max(sum(row.cost for row in calls), sum(piece.cost for piece in ends) + own),

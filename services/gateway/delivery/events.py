@@ -23,7 +23,6 @@ from shared import subjects
 from shared.access.credentials import RecordFile, public_address
 from shared.bus import Bus, Stored
 from shared.bus.client import is_handled
-from shared.clock import seconds_between
 from shared.contracts import (
     AgentReport,
     ApprovalRequest,
@@ -41,6 +40,7 @@ from shared.delivery.channels import Channel, Deliver
 from shared.operations.letters import parse_mail
 from shared.queries.records import last_sequence
 from shared.text.display import flatten, quote_exactly
+from shared.text.times import seconds_between
 from shared.trail.archives import read_message
 
 TITLE, LINE, BODY = 200, 400, 8_000  # The most characters of a title, of a line and of a text
@@ -69,7 +69,7 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
         return None
     address = public_address(gateway.settings, gateway.url)
     match envelope:
-        case StateChanged(goal=Goal() as goal) if goal.status.final and goal.ended_at:
+        case StateChanged(goal=Goal(part_of="") as goal) if goal.status.final and goal.ended_at:
             return _goal_event(goal, long_goal, address)
         case ApprovalRequest():
             return _approval_event(envelope, address)

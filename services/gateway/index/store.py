@@ -56,6 +56,7 @@ def open_reading(path: Path) -> sqlite3.Connection:
 
 MAX_PAGE = 500  # The most rows of one page
 
+PART = "part"  # The status in the index of a goal that is a part of a task
 _TEXTS = ("time", "subject", "type", "sender", "recipient", "goal_id", "task_id", "status", "person", "text")
 _COLUMNS = f"number, office, memory, stream, {', '.join(_TEXTS)}, size"
 
@@ -135,7 +136,9 @@ class Store:
             if record is not None and record.goal is not None:
                 goal = record.goal
                 agents = " ".join(sorted({task.assignee for task in goal.tasks}))
-                state = (str(goal.status), str(goal.outcome), f"{goal.goal_id} {goal.text}".lower())
+                # A part of a task is listed with that: no list of goals asks for its status.
+                status = PART if goal.part_of else str(goal.status)
+                state = (status, str(goal.outcome), f"{goal.goal_id} {goal.text}".lower())
                 goals.append((goal.goal_id, number, number, *state, f" {agents} ", goal.to_json()))
             if piece is not None:
                 pieces.append((number, piece.goal_id, piece.task_id, msgspec.json.encode(piece)))
@@ -242,8 +245,8 @@ class Store:
         limit: int = 50,
     ) -> list[tuple[int, Goal]]:
         """Goals with their cursors, the latest submitted first; ``before`` is a cursor (0: none)."""
-        clauses: list[str] = ["1"]
-        values: list[Any] = []
+        clauses: list[str] = ["status != ?"]
+        values: list[Any] = [PART]
         if statuses:
             clauses.append(f"status IN ({_marks(len(statuses))})")
             values += statuses
@@ -267,10 +270,10 @@ class Store:
     def latest_goals(self, limit: int) -> list[Goal]:
         """The goals that changed last, those that are open before those that ended, in no order."""
         sql = (
-            "SELECT record FROM goals ORDER BY status IN ('pending', 'in_progress', 'review') DESC, "
-            "number DESC LIMIT ?"
+            "SELECT record FROM goals WHERE status != ? "
+            "ORDER BY status IN ('pending', 'in_progress', 'review') DESC, number DESC LIMIT ?"
         )
-        return [Goal.from_checked_json(record) for (record,) in self._db.execute(sql, [limit])]
+        return [Goal.from_checked_json(record) for (record,) in self._db.execute(sql, [PART, limit])]
 
     def failed_goals(self, limit: int) -> list[Goal]:
         """The last goals that failed, the latest submitted last."""
@@ -293,7 +296,8 @@ class Store:
 
     def count_goals(self) -> dict[str, int]:
         """The number of goals by status."""
-        return dict(self._db.execute("SELECT status, count(*) FROM goals GROUP BY status"))
+        sql = "SELECT status, count(*) FROM goals WHERE status != ? GROUP BY status"
+        return dict(self._db.execute(sql, [PART]))
 
     def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """The answer to any other question to the tables."""

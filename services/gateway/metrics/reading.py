@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.index.store import Store
+from services.gateway.index.store import PART, Store
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences
@@ -106,7 +106,9 @@ def read_log(store: Store) -> LogFigures:
     return LogFigures(
         hops=[*_hops(store, "claim", "waited"), *_hops(store, "work", "worked")],
         tasks=store.query("SELECT agent, status, outcome, count(*) FROM tasks GROUP BY 1, 2, 3"),
-        goals=store.query("SELECT status, outcome, count(*) FROM goals GROUP BY 1, 2"),
+        goals=store.query(
+            "SELECT status, outcome, count(*) FROM goals WHERE status != ? GROUP BY 1, 2", [PART]
+        ),
         working=dict(store.query(_WORKING)),
         usage=store.query(_USAGE),
         judged=store.query(_JUDGED),

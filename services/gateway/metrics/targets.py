@@ -67,7 +67,7 @@ class _Task(msgspec.Struct, frozen=True):
 
 MAX_GOALS = 5_000  # The goals, latest first, from which figures are computed
 _GOALS = """
-    SELECT record FROM goals WHERE status NOT IN ('pending', 'in_progress', 'review')
+    SELECT record FROM goals WHERE status NOT IN ('pending', 'in_progress', 'review', 'part')
     ORDER BY number DESC LIMIT ?"""
 _TASKS = """
     SELECT name, agent, kind, coalesce(max(0, (julianday(ended_at) - julianday(submitted_at)) * 86400), 0),

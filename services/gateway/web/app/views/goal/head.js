@@ -31,9 +31,13 @@ function Cost({ goal }) {
   const left = limit && tightest ? Math.max(0, limit - tightest.cost) : null;
   const hint = [
     `${count(goal.input_tokens)} tokens in, ${count(goal.output_tokens)} out`,
+    goal.cached_tokens && `${count(goal.cached_tokens)} of those read came from the providers' caches`,
+    ...goal.fallbacks.map((each) => `${each.model} answered instead of ${each.instead_of}`),
     goal.budget.task_tokens && `at most ${count(goal.budget.task_tokens)} tokens a task`,
     ...today.map((each) => `${each.agent} today: ${count(each.tokens)} tokens, ${dollars(each.cost)}${limit ? ` of ${dollars(limit)}` : ""}`),
   ].filter(Boolean);
   return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b>${goal.cost > 0 && html` · <b class="number">${dollars(goal.cost)}</b>`}
+    ${goal.cached_tokens > 0 && html` · <b class="number">${Math.round((100 * goal.cached_tokens) / goal.input_tokens)} %</b> cached`}
+    ${goal.fallbacks.map((each) => html` · <span class="warn">by ${each.model} since <${Clock} at=${each.since} /></span>`)}
     ${left !== null && html` · ${dollars(left)} left today`} · <a href=${at`/models/${goal.goal_id}`}>what was sent</a></span>`;
 }

@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from services.cortex.jobs import DroppedJob, Job, JobFolder, job_of, schedule_retry
-from services.cortex.night import MAX_SHOWN, Night, describe_queue, job_in, job_report
+from services.cortex.job_files import DroppedJob, Job, JobFolder, job_of, schedule_retry
+from services.cortex.job_reports import MAX_SHOWN, describe_queue, job_in, job_report
+from services.cortex.night_window import Night
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
@@ -49,7 +50,7 @@ RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
 _TASK_ID = re.compile(r"(?P<job>.+)-[0-9a-f]{12}(-\d+)?")
 
 
-class OvernightWorker:
+class JobWorker:
     """Works on jobs, on up to ``max_jobs`` at once, and takes files from ``<state_dir>/job_queue``.
 
     It looks every ``poll`` seconds; a job may take ``job_timeout`` seconds.

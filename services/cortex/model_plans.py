@@ -7,7 +7,7 @@ import msgspec
 
 from services.cortex import perception
 from services.cortex.plan_parser import parse_plan
-from services.cortex.run_state import EvaluationResult, Finding, quote
+from services.cortex.run_state import Evaluation, Finding, quote
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, TaskPlan, TaskStep
 from shared.errors import ActionError
@@ -92,10 +92,11 @@ def find_plan_fault(plan: ModelPlan, scope: PlanScope) -> str | None:
 def format_scope(scope: PlanScope) -> str:
     """What a model is told of the format of a plan, and of the agents."""
     return (
-        "A plan is JSON. Each of its steps has a step_number from 1, a "
+        "A plan is JSON, with as few steps as will do. Each of its steps has a step_number from 1, a "
         "description, dependencies (the numbers of the steps it waits for), success_criteria, and an "
-        "assignee. Name an action with its params if one below does it; leave action empty if the assignee "
-        'is to work it out from the description. In params and descriptions "${2}" stands for the output of '
+        "assignee. Name an action with its params if one below does it, which costs no thinking; leave "
+        "action empty if the assignee is to work it out from the description, and make one step of what one "
+        'can work out in one go. In params and descriptions "${2}" stands for the output of '
         f"step 2, which must be among the dependencies.\n\nYou are {scope.agent}. The agents at work, with "
         f"their actions:\n{format_agents(scope.agents.values())}"
     )
@@ -181,14 +182,7 @@ async def plan_run(
     context: AgentContext, state: CognitiveContext, scope: PlanScope, hints: Sequence[str] = ()
 ) -> TaskPlan:
     """The first plan of a run; ``hints`` say what an earlier attempt missed. Raises ModelError."""
-    percept = state.percept
-    parts = [f"Plan how to do this:\n<asked>\n{state.user_query}\n</asked>"]
-    if percept.get("intent"):
-        parts.append(f"It was understood as: {percept.get('intent')} ({percept.get('query_type')})")
-        named = {name: percept.get(name) or () for name in ("entities", "commands")}
-        parts += [
-            f"It names these {name}: {', '.join(map(str, found))}" for name, found in named.items() if found
-        ]
+    parts = [f"Asked:\n<asked>\n{state.user_query}\n</asked>"]
     if state.conversation_history:
         lines = [f"{message.get('role')}: {message.get('text')}" for message in state.conversation_history]
         parts.append("What was said before:\n" + "\n".join(line[:500] for line in lines[-MAX_MESSAGES:]))
@@ -198,23 +192,24 @@ async def plan_run(
         parts += filter(None, [str(state.memory_cache.get("mentioned", ""))])
     if hints:
         parts.append("An answer without a plan missed:\n" + "\n".join(f"- {hint}" for hint in hints))
-    return await ask_for_plan(context, "\n\n".join(parts), context.task.task_id, scope)
+    words = "\n\n".join([*parts, "Plan how to do what was asked."])
+    return await ask_for_plan(context, words, context.task.task_id, scope)
 
 
 async def adjust_plan(
     context: AgentContext,
     state: CognitiveContext,
     findings: Sequence[Finding],
-    evaluation: EvaluationResult,
+    evaluation: Evaluation,
     scope: PlanScope,
 ) -> TaskPlan:
     """The plan for what is still missing, its steps numbered from 1 again; raises ModelError."""
     missing = "\n".join(f"- {aspect}" for aspect in evaluation.missing_aspects) or "- confidence in it"
     queries = "\n".join(f"- {query}" for query in evaluation.additional_queries) or "- none named"
     words = (
-        f"Adjust the plan for this:\n<asked>\n{state.user_query}\n</asked>\n\nWhat was done so far:\n"
-        f"{quote(findings)}\n\nStill missing:\n{missing}\n\nWhat would bring it:\n{queries}\n\nPlan only "
-        "what is still to be done, in another way than what failed; what was done is kept and need not be "
-        "done again."
+        f"Asked:\n<asked>\n{state.user_query}\n</asked>\n\nWhat was done so far:\n"
+        f"{quote(findings)}\n\nStill missing:\n{missing}\n\nWhat would bring it:\n{queries}\n\nAdjust the "
+        "plan: only what is still to be done, in another way than what failed; what was done is kept and "
+        "need not be done again."
     )
     return await ask_for_plan(context, words, context.task.task_id, scope)

@@ -1,116 +1,29 @@
-"""The actions of the overnight queue, and the goals that jobs become without a model."""
+"""The actions of the overnight queue."""
 
-from collections.abc import Sequence
+import asyncio
 from typing import Any
 
-import msgspec
-
-from services.cortex.jobs import Job, job_of
-from services.cortex.night import because
-from services.cortex.overnight_worker import OvernightWorker
+from services.cortex.goals import GoalClient
+from services.cortex.job_files import Job, job_of
+from services.cortex.job_reports import because
+from services.cortex.job_worker import JobWorker
+from services.cortex.model_plans import find_spelled_out
 from services.cortex.plan_actions import PlanActions
-from services.cortex.plan_parser import parse_plan, plan_of
-from shared import subjects
+from services.cortex.plan_parser import parse_plan
+from services.cortex.recorded_tests import end_with_tests, find_repo, lift
 from shared.agent.context import AgentContext
-from shared.bus import Bus, Entry
-from shared.bus.entry import seal
-from shared.bus.records import read_record
-from shared.contracts import (
-    AgentReport,
-    CancelGoal,
-    ResultOutcome,
-    Task,
-    TaskPlan,
-    TaskRequest,
-    TaskStatus,
-    generate_id,
-)
-from shared.contracts.base import amended
-from shared.errors import ActionError
-from shared.messaging.correspondence import PendingReplies
+from shared.contracts import TaskPlan, TaskRequest
+from shared.plans import plan_of
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.said import is_said
+from shared.tasks.said import is_said, names_something
 from shared.tasks.speaker import Speaker
 
 
-class GoalClient:
-    """Submits goals for jobs and waits for their reports, which are kept as records of this agent."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._pending: PendingReplies[str, AgentReport] = PendingReplies()
-        self._open: set[str] = set()
-
-    async def run(self, task: Task, job: Job) -> Outcome:
-        """Submit ``job`` as a goal and wait for its outcome; raises ActionError with the reason if it failed.
-
-        The goal's id follows from ``task``, so that a second attempt waits for the same goal.
-        """
-        goal_id = self._goal_id(task.task_id)
-        body = {
-            "text": job.task,
-            "goal_id": goal_id,
-            "requester": self._bus.name,
-            "context": job.context,
-            "priority": task.priority.value,
-            "deadline": task.deadline,
-            "said": task.said,
-        }
-
-        async def submit() -> bool:
-            await self._bus.store(
-                subjects.SUBMIT, msgspec.json.encode(body), headers={"Nats-Msg-Id": goal_id}
-            )
-            return True
-
-        self._open.add(goal_id)
-        report = await self._pending.wait(goal_id, submit, lambda: self._find(goal_id))
-        self._open.discard(goal_id)
-        if report is None or report.metadata.get("status") != TaskStatus.COMPLETED:
-            raise ActionError(report.summary if report else f"Goal {goal_id} was not begun")
-        came_to = ResultOutcome(report.metadata.get("outcome") or ResultOutcome.DONE)
-        return Outcome(
-            output=report.summary,
-            data={"goal_id": goal_id},
-            evidence_refs=report.evidence_refs,
-            output_paths=report.output_paths,
-            outcome=came_to,
-            problem=report.summary,
-        )
-
-    async def cancel(self, task_id: str, reason: str) -> None:
-        """Have the goal of a job's task cancelled, if this process waits for one."""
-        goal_id = self._goal_id(task_id)
-        if goal_id in self._open:
-            self._open.discard(goal_id)
-            request = CancelGoal(
-                sender=self._bus.name, recipient=subjects.CONDUCTOR, goal_id=goal_id, reason=reason
-            )
-            await self._bus.commit([seal(subjects.mail(subjects.CONDUCTOR, self._bus.name), request)])
-
-    def accept(self, report: AgentReport) -> Sequence[Entry]:
-        """Pass the report of a goal on to the job that waits for it; returns the entry that records it."""
-        if report.sender != subjects.CONDUCTOR or not report.goal_id:
-            return ()
-        self._pending.resolve(report.goal_id, report)
-        return [seal(self._subject(report.goal_id), amended(report, id=generate_id()))]
-
-    async def _find(self, goal_id: str) -> AgentReport | None:
-        record = await read_record(self._bus, self._subject(goal_id), AgentReport)
-        return record.value if record else None
-
-    def _goal_id(self, task_id: str) -> str:
-        return f"goal_{self._bus.derive_id('job', task_id)}"
-
-    def _subject(self, goal_id: str) -> str:
-        return subjects.record(self._bus.name, "goals", goal_id)
-
-
-class OvernightActions:
+class JobActions:
     """Queues jobs, carries out claimed ones, cancels them, and reports the state of the queue."""
 
     def __init__(
-        self, context: AgentContext, worker: OvernightWorker, goals: GoalClient, plans: PlanActions
+        self, context: AgentContext, worker: JobWorker, goals: GoalClient, plans: PlanActions
     ) -> None:
         self._context = context
         self._worker = worker
@@ -123,20 +36,36 @@ class OvernightActions:
     async def process_overnight_job(self, job: dict[str, Any]) -> Outcome:
         """As execute_plan, for the plan or action in the job's context, or the steps of its task.
 
-        A job that does not spell them out is worked out with a model, in the mode its context names. Without
-        a model, or if the context names a playbook, it becomes a goal, which the conductor plans.
+        A job in words becomes a goal, which the conductor plans, unless its context names a mode in which
+        cortex works it out with a model. One about a repository ends with a run of its tests on record.
         """
-        wanted, task = job_of(job), self._context.task
-        if "playbook" in wanted.context:
-            return await self._goals.run(task, wanted)
-        if "plan" in wanted.context or wanted.context.get("action"):
+        wanted, model = job_of(job), self._context.models.model
+        context = wanted.context
+        if "plan" in context or context.get("action"):
             return await self._plans.carry_out(self._plan_of(wanted))
-        if self._context.models.model.available:
-            return await self._plans.work_out_job(wanted.task, wanted.context)
-        plan = self._plan_of(wanted)
-        if any(step.context.get("action") for step in plan.steps):
-            return await self._plans.carry_out(plan)
-        return await self._goals.run(task, wanted)
+        if "playbook" not in context:
+            plan = find_spelled_out(wanted.task, self._context.profile.name, self._plans.actions)
+            if plan is None and not model.available:
+                parsed = self._plan_of(wanted)
+                plan = parsed if any(step.context.get("action") for step in parsed.steps) else None
+            if plan is not None:
+                return await self._plans.carry_out(plan)
+        repo = ""
+        if model.available and "playbook" not in context:
+            repo = await asyncio.to_thread(find_repo, wanted.task, context, self._context.settings)
+        if context.get("mode") and model.available:
+            return await self._plans.work_out_job(wanted.task, context, repo)
+        end = await self._goals.run_words(wanted.task, context)
+        steps = [step.data for step in end.steps]
+        outcome = Outcome(
+            output=end.report.summary,
+            data={"goal_id": end.report.goal_id, **lift(steps)},
+            evidence_refs=end.report.evidence_refs,
+            output_paths=end.report.output_paths,
+            outcome=end.outcome,
+            problem=end.report.summary,
+        )
+        return await end_with_tests(self._goals, outcome, repo, always=True) if repo else outcome
 
     @register_action(
         "Put a job into the overnight queue",
@@ -163,13 +92,15 @@ class OvernightActions:
         now = night.clock().astimezone(night.zone)
         given = f"{current.text}\n{current.context.get('params')}"
         requested = current.context.get("action") == "queue_job" or (task in given and not context)
+        # Parameters of a step may come from another step: nobody said them unless the signed words have them.
+        known = not self._context.current_task.hops or names_something(task)
         fields = {
             "task": task,
             "priority": priority,
             "run_at": run_at,
             "when": when,
             "retries": retries,
-            "by_agent": not (requested and is_said(task, current)),
+            "by_agent": not (requested and known and is_said(task, current)),
             "asker": Speaker.of(current).name,
         }
         job = job_of({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
@@ -215,9 +146,7 @@ class OvernightActions:
         """Says that it is cancelled; its TaskResult with status CANCELLED is in the archive."""
         async with self._context.effect(f"cancel the job {job_id[:80]}", repeatable=True):
             why = reason.strip()[:500] or "It was cancelled without a reason"
-            outcome = await self._worker.cancel(job_id.strip(), why)
-            await self._goals.cancel(outcome.data["task_id"], why)
-        return outcome
+            return await self._worker.cancel(job_id.strip(), why)
 
     @register_action("List what waits in the overnight queue, what runs and what failed", personal=True)
     async def queue_status(self) -> Outcome:
@@ -237,4 +166,4 @@ class OvernightActions:
             priority=job.task_priority,
             context=job.context,
         )
-        return parse_plan(request, agent=name, own_actions=self._plans.steps.actions)
+        return parse_plan(request, agent=name, own_actions=self._plans.actions)
