@@ -129,7 +129,7 @@ class Engineer(Agent):
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
         source = await require_source(self.context, repo)
         outcome = await self._try(source, f"{patch}\n".encode("utf-8", "replace"))
-        if self.context.task.requester not in (subjects.CONDUCTOR, subjects.USER) or not outcome.output_paths:
+        if self.context.task.requester not in (subjects.CONDUCTOR, subjects.USER):
             return outcome
         path = outcome.output_paths[-1]
         delivered = {"patches": [path], "patch_targets": [{"path": path, "folder": str(source)}]}
@@ -177,7 +177,9 @@ class Engineer(Agent):
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
         _, patch = await self._changed(await open_workspace(self.context), folder, whole=True)
-        return await self._try(require_folder(str(source)), patch)
+        # A loop goes on to change what it tried: its patch is what there is in the end.
+        keep = bool(self.context.task.context.get("action"))
+        return await self._try(require_folder(str(source)), patch, keep=keep)
 
     @register_action("Show a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
@@ -211,15 +213,15 @@ class Engineer(Agent):
             raise ActionError(history.problem, "Name a folder that lies in a git repository")
         return history
 
-    async def _try(self, folder: Path, patch: bytes) -> Outcome:
-        """The tests with a change, beside those without it (data key ``tests_before``)."""
+    async def _try(self, folder: Path, patch: bytes, *, keep: bool = True) -> Outcome:
+        """The tests with a change, beside those without it (data key ``tests_before``); the patch to ``keep``."""
         task_id, facts = self.context.task.task_id, self.context.current_task.facts
         known = self._before if self._before[:2] == (task_id, folder) else None
         before = known[2] if known else (await self._test(folder))[0]
         tests, skipped = await self._test(folder, patch)
         facts["tests_before"] = before.to_dict()
         outcome = report.report_tests(tests, skipped, before)
-        if not self.context.task.context.get("action"):  # a loop goes on to change what it tried
+        if not keep:
             return outcome
         path = self._changes() / "tried.patch"
         await asyncio.to_thread(write_atomically, path, patch)
