@@ -106,9 +106,10 @@ def compose_prompt(soul: Soul | str, briefing: str, rules: str = "", day: str = 
 
 
 def _without_card(briefing: str, agent: str) -> str:
-    """The page without what it says of ``agent`` itself, and without a section that is empty then."""
-    others = re.sub(rf"(?m)^- \*\*{re.escape(agent)}\*\* \(agent\):.*\n?", "", briefing)
-    return re.sub(r"(?m)^## [^\n]*\n+(?=## |\Z)", "", others)
+    """The page without what it says of ``agent``, and sections that are empty then; empty if all are."""
+    card = rf"(?m)^- \*\*{re.escape(agent)}\*\* \(agent\):.*\n?"
+    others = re.sub(r"(?m)^## [^\n]*\n+(?=## |\Z)", "", re.sub(card, "", briefing))
+    return others if "\n## " in others or "\n## " not in briefing else ""
 
 
 def format_day(settings: Settings) -> str:
