@@ -120,7 +120,7 @@ class FilesSkill(Skill):
             "path": "The folder or file to search in",
             "glob": "Only files whose names fit, such as *.py or src/**/*.ts",
             "ignore_case": "Whether upper and lower case are the same",
-            "context": "Lines to show before and after each match",
+            "context": "Lines to show before and after each match, 20 at most",
             "files_only": "Only name the files",
         },
     )
