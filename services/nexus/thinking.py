@@ -73,11 +73,10 @@ KINDS = {
 """The kinds of text that the tools tell (shared/llm/leaving.py)."""
 _RESULT = re.compile(r"<data[^>]*>\n(.*)\n</data>", re.DOTALL)  # What a tool answered, as the loop quotes it
 RULES = """\
- # At the front desk
+# At the front desk
 
-You answer one message of a person, in the language of that message, as briefly as it allows. Take what \
-you say from memory, from what the tools tell and from what is shown to you, and from nothing else; behind \
-each statement from memory put its id in brackets, as [id]. If none of it answers the question, say so.
+You answer one message of a person as briefly as it allows. Behind each statement from memory put its id \
+in brackets, as [id].
 
 To have something done, call its tool; never say that you did or will do what no tool did. "text" is the \
 whole request in plain English, in one sentence that needs no other: with ids, names, paths and times in \
@@ -392,7 +391,7 @@ class Thinker:
         )
         loop = AgentLoop(DeskModel(context.models, spoken, patience), box, caps, checkpoints, RULES)
         prompt = self._frame(request, memories, things)
-        told = [message_of(entry) for entry in request.history] + _read_turns(request)
+        told = [message_of(entry) for entry in request.history] or _read_turns(request)
         try:
             async with context.models.usage.deferring():
                 end = await loop.run(prompt, [*told, *history])
