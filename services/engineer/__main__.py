@@ -261,7 +261,7 @@ class Engineer(Agent):
             return await run_tests(found, prepared)
 
     @register_action(
-        "Make one of the patches that tasks of a goal made for a project, and run its tests with that",
+        "For the conductor: make one of the patches of a goal's tasks for a project, and run its tests",
         {
             **REPO,
             "patches": "Paths of the patches, in the order of the plan",
