@@ -214,7 +214,7 @@ class Engineer(Agent):
         return history
 
     async def _try(self, folder: Path, patch: bytes, *, keep: bool = True) -> Outcome:
-        """The tests with a change, beside those without it (data key ``tests_before``); the patch to ``keep``."""
+        """The tests with a change, beside those without it (``tests_before``); the patch to ``keep``."""
         task_id, facts = self.context.task.task_id, self.context.current_task.facts
         known = self._before if self._before[:2] == (task_id, folder) else None
         before = known[2] if known else (await self._test(folder))[0]
