@@ -214,10 +214,7 @@ class Engineer(Agent):
         return history
 
     async def _try(self, folder: Path, patch: bytes, *, keep: bool = True) -> Outcome:
-        """The tests with a change, beside those without it (data key ``tests_before``).
-
-        The patch is among the outputs if it is to be kept.
-        """
+        """The tests with a change, beside those without it (``tests_before``); the patch to ``keep``."""
         task_id, facts = self.context.task.task_id, self.context.current_task.facts
         known = self._before if self._before[:2] == (task_id, folder) else None
         before = known[2] if known else (await self._test(folder))[0]
@@ -264,7 +261,7 @@ class Engineer(Agent):
             return await run_tests(found, prepared)
 
     @register_action(
-        "Make one of the patches that tasks of a goal made for a project, and run its tests with that",
+        "For the conductor: make one of the patches of a goal's tasks for a project, and run its tests",
         {
             **REPO,
             "patches": "Paths of the patches, in the order of the plan",

@@ -103,6 +103,7 @@ async def working_copy(
         copier = _Copier(repo, root, exclude or place, max_bytes, max_files)
         made = "node_modules" if to_prepare and await asyncio.to_thread(replaces_modules, repo) else ""
         results.mkdir()
+        full = ""
         if base is None or not base.start:
             await copier.run(await list_files(repo, left_out=made))
             if base is not None or find_repository(repo):
@@ -112,7 +113,10 @@ async def working_copy(
                 # still run, so that is ignored.
                 command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
                 with contextlib.suppress(ActionError):
-                    await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
+                    done = await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
+                    full = done.problem or ("the disk is full" if "No space left" in done.output else "")
+        if base is not None and full:
+            raise ActionError(f"{repo} cannot be copied: {full}", "Free space on the disk, then try again")
         if base is not None and not await asyncio.to_thread(base.found, root) and base.start:
             # There was one, or another task was quicker
             await asyncio.to_thread(_empty, root)

@@ -77,15 +77,17 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
             result = TaskResult.from_json(stored.data)
         except ValueError:
             continue
-        outdated = result.recipient == subjects.CONDUCTOR and result.task_id not in current
+        is_own = result.recipient == subjects.CONDUCTOR and result.task_id.startswith(f"{goal.goal_id}-")
+        outdated = is_own and result.task_id not in current
         if result.goal_id == goal.goal_id and not outdated:
             for each in _patches_of(result):
                 place = str(result.metadata.get("workspace") or each.path), each.folder or each.path
                 found.pop(place, None)
                 found[place] = each
     plan = [change.path for task in goal.tasks for change in task.changes]
-    kept = [each for each in found.values() if each.path not in merged]
-    return sorted(kept, key=lambda each: plan.index(each.path) if each.path in plan else len(plan))
+    # By their paths, since a task can report what its subtasks changed
+    kept = {each.path: each for each in found.values() if each.path not in merged}
+    return sorted(kept.values(), key=lambda each: plan.index(each.path) if each.path in plan else len(plan))
 
 
 def _merged_paths(goal: Goal) -> set[str]:

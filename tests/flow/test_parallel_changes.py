@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from services.cortex.__main__ import Cortex
 from services.critic.__main__ import Critic
 from services.engineer.__main__ import Engineer
 from shared.contracts import Goal, ResultOutcome
@@ -64,7 +65,7 @@ async def office(
     ]
     path = tmp_path / "script.yaml"
     path.write_text(yaml.safe_dump(json.loads(json.dumps(entries))))
-    names = ["conductor", "critic", "engineer", "memory"]
+    names = ["conductor", "cortex", "critic", "engineer", "memory"]
     async with open_team(tmp_path, names, MAILROOM_BRAIN=f"scripted:{path}") as team:
         await team.join(Engineer, load_profile(ENGINEER))
         await team.join(Critic, load_profile(PROFILE))
@@ -205,3 +206,33 @@ async def test_a_task_begins_with_what_those_it_depends_on_made(tmp_path: Path, 
     assert "README.md" in own
     assert "sums.py" not in own
     assert all(part in patch.read_text() for part in ("return a + b", "return 2 * a", "README.md"))
+
+
+async def test_changes_of_a_plan_of_cortex_are_merged_too(tmp_path: Path, repo: Path) -> None:
+    work = {
+        "Job A": change(repo, "a - b", "a + b"),
+        "Job B": change(repo, "return a\n", "return 2 * a\n"),
+    }
+    texts = [task["text"] for task in pair(repo)]
+    steps = [
+        {"step_number": number, "action": text, "context": {"assignee": "engineer"}}
+        for number, text in enumerate(texts, start=1)
+    ]
+    async with office(tmp_path, pair(repo), work) as stage:
+        await stage.team.join(Cortex, load_profile(ENGINEER.parents[1] / "cortex" / "profile.yaml"))
+        goals = []
+        for name, some in (("g1", steps), ("g2", steps[:1])):
+            params = {"plan": {"steps": some}}
+            context = {"assignee": "cortex", "action": "execute_plan", "params": params}
+            await stage.submit(name, context, "Do it")
+            goals.append(await stage.ended(name))
+        goal, single = goals
+        (patch,) = await patches_of(stage, goal)
+        (alone,) = await patches_of(stage, single)
+    assert len(single.tasks) == 1
+    assert "return a + b" in alone.read_text()
+    plan, merge = goal.tasks
+    assert len(plan.changes) == 2, (goal.reason, plan)
+    assert merge.merges == tuple(each.path for each in plan.changes)
+    assert patch == Path(merge.changes[0].path)
+    assert all(part in patch.read_text() for part in ("return a + b", "return 2 * a"))
