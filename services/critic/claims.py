@@ -84,7 +84,7 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         and not (tests.get("problem") or tests.get("incomplete"))
         and isinstance(tests["command"], str)
         and bool(tests["command"].strip()),
-        patches=(*filter(_is_patch, inline), *_patch_files(handed)),
+        patches=tuple(dict.fromkeys((*filter(_is_patch, inline), *_patch_files(handed)))),
         made=tuple(_patch_files(made)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         there=len(there),

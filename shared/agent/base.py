@@ -24,7 +24,14 @@ from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.reasoning.checkpoint import read_talk
-from shared.reasoning.prompts import conclude, decline, frame_objections, frame_task, words_of
+from shared.reasoning.prompts import (
+    conclude,
+    decline,
+    frame_objections,
+    frame_task,
+    show_references,
+    words_of,
+)
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, kinds_of
 from shared.tasks.profiles import Profile
@@ -76,7 +83,7 @@ class Agent:
             )
             conclusion = await context.run_loop(
                 "\n\n".join(filter(None, (framed, await self.prepare(task)))),
-                history=history,
+                history=[*history, *show_references(context.current_task.references)],
                 may_rest=is_email_task(task),
             )
             return conclude(conclusion)
