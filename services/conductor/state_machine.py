@@ -24,6 +24,7 @@ from shared.contracts.base import TOKEN
 from shared.contracts.records import MAX_SETBACKS
 from shared.contracts.task import worst_of
 from shared.plans import StepOutput, fill_references, number_of
+from shared.reasoning.prompts import FEEDBACK_KINDS
 from shared.reasoning.recall import FACT
 from shared.tasks.evidence import verdict_of
 from shared.text.display import count, shorten
@@ -362,6 +363,8 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     if objections := goal.verdict.get("objections") or goal.verdict.get("reasons"):
         own = [each for each in objections if str(each).startswith(f"{task.name}: ")]
         context["feedback"] = own or objections
+        if kinds := goal.verdict.get("kinds"):  # unknown otherwise
+            context[FEEDBACK_KINDS] = kinds
     if told := [each.text for each in goal.instructions if each.text.strip()]:
         context["instructions"] = told
     return Task(

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from services.critic import inspection
 from services.critic.claims import find_recorded_runs, tester_of
 from services.critic.drift import find_rules
@@ -14,7 +16,7 @@ from services.critic.inspection import TOPICS, Topic
 from services.critic.project_tools import clean_review_folders, open_workshop
 from services.critic.rerun import Rerunner
 from services.critic.review import add_reruns, by_repository, leave_open, review, settle
-from services.critic.reviewer import judge_results
+from services.critic.reviewer import judge_results, kinds_of
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.skills.workspace import require_readable
@@ -114,6 +116,8 @@ class Critic(Agent):
             verdict = add_reruns(await asyncio.to_thread(review, results, root), rerunner.record)
             verdict = await judge_results(self.context, results, asked, verdict, rerunner)
         verdict = settle(verdict, results, has_model=self.context.models.model.available)
+        kinds = {*kinds_of(results), *self.context.current_task.facts.get("kinds", ())}
+        verdict = msgspec.structs.replace(verdict, kinds=tuple(sorted(kinds)))
         if self.context.task.requester == own:
             verdict = leave_open(verdict, f"{own} asks for it itself, and approves nothing of its own")
         data = {"verdict": verdict.to_dict(), "runs": rerunner.record.runs}

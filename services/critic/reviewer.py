@@ -27,6 +27,7 @@ from services.critic.review import leave_open
 from shared.agent.context import AgentContext
 from shared.contracts import CommandVerdict, Verdict
 from shared.errors import ActionError
+from shared.llm.leaving import UNKNOWN, told_kinds
 from shared.llm.protocol import Message
 from shared.reasoning.tools import FINISH
 from shared.sandbox import run_command
@@ -34,7 +35,7 @@ from shared.skills.workspace import require_readable
 from shared.source import as_list, as_mapping
 from shared.tasks.actions import Action, ActionRegistry, Outcome, register_action
 from shared.tasks.evidence import ENDING, format_verdict
-from shared.text.display import escape_invisible, excerpt, flatten
+from shared.text.display import escape_invisible, excerpt, flatten, quote
 
 MAX_TURNS = 8
 PATCH = 24_000
@@ -94,10 +95,12 @@ def format_question(
         shown += [change.text for change in changes]
         parts[name] = _format_result(result, changes, patch, goal)
     # What is quoted would have to hold its own digest.
-    mark = sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:12]
+    mark = sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:8]
     quoted = [f"<goal-{mark}>\n{parts.pop('')}\n</goal-{mark}>"]
-    quoted += [f"<result-{mark} task={name!r}>\n{text}\n</result-{mark}>" for name, text in parts.items()]
-    found = ["What programs found:", f"- {format_verdict(verdict)}"]
+    for name, text in parts.items():
+        kinds = " ".join(kinds_of({name: results[name]}, patched=name in changed))
+        quoted.append(f'<result-{mark} kinds="{kinds}" task={name!r}>\n{text}\n</result-{mark}>')
+    found = [f"- {format_verdict(verdict)}"]
     found += [f"- {each}" for each in verdict.reasons if each.partition(":")[0] in results]
     found += [
         f"- {name}: look whether this weakens a test: {each.how} [{each.place}]"
@@ -111,7 +114,14 @@ def format_question(
         stated = criteria_of({name: results[name]}).items()
         left = [f"{each[1]}. {flatten(text, 500)}" for each, text in stated if each not in known]
         asked += ["\n".join([ASKED.format(name), *left])] if left else []
-    return "\n\n".join([f"{TASK} The marks end in {mark}.", *quoted, "\n".join(found), *asked])
+    programs = quote("What programs found", "\n".join(found), " ".join(kinds_of(results)))
+    return "\n\n".join([f"{TASK} The marks end in {mark}.", *quoted, programs, *asked])
+
+
+def kinds_of(results: Mapping[str, Any], *, patched: bool = True) -> list[str]:
+    """The kinds of text that results, and what was found about them, may tell."""
+    told = (told_kinds(as_mapping(result).get("metadata")) or (UNKNOWN,) for result in results.values())
+    return sorted({kind for kinds in told for kind in kinds} | ({"repository"} if patched else set()))
 
 
 def _format_result(result: Mapping[str, Any], changes: list[FileChange], patch: str, goal: str) -> str:

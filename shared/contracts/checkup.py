@@ -266,7 +266,8 @@ class Verdict(Contract, frozen=True, kw_only=True):
     ``decision`` is approved (all that was ``checked`` holds), sent_back (a claim does not hold; ``redo``
     names the tasks to be done again), not_checked (it could not be found out; ``checked.unjudged`` says what)
     or nothing_checked (nothing that the results name can be looked up or run again). ``approved`` follows
-    from it, where there is one. ``objections`` are those of the ``reasons`` that send a task back.
+    from it, where there is one. ``objections`` are those of the ``reasons`` that send a task back; ``kinds``
+    are those of the text that they may tell (shared/llm/leaving.py).
     """
 
     approved: bool
@@ -275,6 +276,7 @@ class Verdict(Contract, frozen=True, kw_only=True):
     decision: Decision = ""
     checked: Checked = Checked()
     objections: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

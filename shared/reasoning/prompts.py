@@ -320,8 +320,20 @@ ORDERS = {
     CRITERIA: "It is done when all of this holds; see to each before you finish",
 }
 """What of a task's context is no data but tells what to do, in this order."""
+FEEDBACK_KINDS = "feedback_kinds"  # What has the kinds of text that a review's objections may tell
 PLUMBING = frozenset(
-    {"inputs", "feedback", "letter", "history", "session_id", "hops", "kinds", "route", "letter_id"}
+    {
+        FEEDBACK_KINDS,
+        "inputs",
+        "feedback",
+        "letter",
+        "history",
+        "session_id",
+        "hops",
+        "kinds",
+        "route",
+        "letter_id",
+    }
 )
 """What of it is shown in another way, or tells a model nothing."""
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
@@ -345,7 +357,8 @@ def frame_task(
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
         kinds = {f"Result of {name}": kinds_of_result(value) for name, value in results.items()}
     if feedback := context.get("feedback"):
-        inputs["The reviewer sent it back, because"] = _format(feedback)
+        title = "The reviewer sent it back, because"
+        inputs[title], kinds[title] = _format(feedback), _feedback_kinds(task)
     # What a person said is known to those that people talk to.
     is_known = task.requester in (*subjects.PEOPLE, *WITNESSES)
     orders = {key: title for key, title in ORDERS.items() if is_known or key == CRITERIA}
@@ -380,10 +393,14 @@ def frame_objections(task: Task) -> str:
     """What a review said of a task's result, for who goes on with it."""
     objections = "\n".join(_lines(task.context.get("feedback"))) or "> It does not say why."
     return (
-        f"A review sent your work back. Its objections:\n{objections}\n\n"
+        f"A review sent your work back. Its objections:\n{section(objections, _feedback_kinds(task))}\n\n"
         "Everything is as you left it. See to each of them, check again what that may have broken, and "
         "finish with a result that takes the place of the one before. Where an objection is wrong, say why."
     )
+
+
+def _feedback_kinds(task: Task) -> str:
+    return " ".join(told_kinds({"kinds": task.context.get(FEEDBACK_KINDS)}))
 
 
 def _lines(value: Any) -> list[str]:

@@ -741,6 +741,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         decision="not_checked",
         checked=CHECKED,
         objections=("The tests were not run",),
+        kinds=("repository",),
     ),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
     CONTEXT_ITEM,

@@ -66,8 +66,10 @@ def quoted(request: Request, task: str = "fix") -> str:
     """What stands between the marks of a task."""
     text = text_of(request)
     mark = text.partition("The marks end in ")[2].partition(".")[0]
-    assert re.fullmatch(r"[0-9a-f]{12}", mark)
-    return text.partition(f"<result-{mark} task={task!r}>")[2].partition(f"</result-{mark}>")[0]
+    assert re.fullmatch(r"[0-9a-f]{8}", mark)
+    opening = re.search(rf"<result-{mark} kinds=\"[a-z ]+\" task='{task}'>", text)
+    assert opening, text
+    return text[opening.end() :].partition(f"</result-{mark}>")[0]
 
 
 def reviewer(request: Request) -> Answer:
@@ -313,6 +315,38 @@ async def test_a_review_goes_on_after_kill_9_without_asking_again(tmp_path: Path
     first_asked, before, after = [each.body["messages"] for each in server.requests]
     assert len(first_asked) < len(before)
     assert before == after, "asked in the same words as before"
+
+
+# --- what leaves, and whom it is asked of ---------------------------------------------------------
+
+
+async def test_the_patch_stays_here_where_no_repository_may_leave(tmp_path: Path, repo: Path) -> None:
+    def by(request: Request) -> Answer:
+        return Answer(calls=[("finish_task", {"approved": True})])
+
+    with serve_model(by=by) as server:
+        leaves = {"MAILROOM_LEAVES": "127.0.0.1=web"}
+        async with open_team(tmp_path, ["critic", "engineer"], **brain(server), **leaves) as team:
+            await team.join(Critic, load_profile(PROFILE))
+            await team.join(Engineer, load_profile(ENGINEER))
+            await review(team, repo, fix=fixed(tmp_path, MENDED))
+    text = text_of(server.requests[0])
+    assert "Mend add, which subtracts" in text
+    assert "return a" not in text, text
+    assert "1 passed" not in text
+
+
+async def test_the_model_of_reviews_is_another_than_the_authors(tmp_path: Path, repo: Path) -> None:
+    with serve_model() as usual, serve_model(by=reviewer) as other:
+        settings = {**brain(usual), "MAILROOM_BRAIN_REVIEW": f"openai:strict@{other.url}"}
+        async with open_team(tmp_path, ["critic", "engineer"], **settings) as team:
+            await team.join(Critic, load_profile(PROFILE))
+            await team.join(Engineer, load_profile(ENGINEER))
+            verdict = await review(team, repo, fix=fixed(tmp_path, FAKED))
+    assert verdict.decision == "sent_back", verdict
+    assert "repository" in verdict.kinds
+    assert not usual.requests
+    assert [each.body["model"] for each in other.requests] == ["strict"]
 
 
 # --- verdicts that are none ------------------------------------------------------------------------

@@ -104,7 +104,8 @@ def check_redo(requests: list[Request]) -> None:
     finished, handed_over, objections = after[len(before) :]
     assert finished["tool_calls"][0]["function"]["name"] == "finish_task"
     assert (handed_over["role"], objections["role"]) == ("tool", "user")
-    assert objections["content"].startswith(f"{SENT_BACK}\n> fix: {OBJECTION}\n\n")
+    opening = f'{SENT_BACK}\n<text kinds="files repository task">\n> fix: {OBJECTION}\n</text>\n\n'
+    assert objections["content"].startswith(opening), objections
     assert "Mend add" not in objections["content"]
     assert "tried on a copy" not in objections["content"], "what holds is no objection"
     keys = {each.body.get("prompt_cache_key") for each in ours}
