@@ -284,6 +284,13 @@ async def test_results_of_the_goal_are_opened_and_those_of_others_are_not(hand: 
     (outputs / "goal_1" / "link").symlink_to(outputs / "goal_3" / "tests.log")
     read = await hand.call("read_file", path=str(outputs / "goal_1" / "tests.log"))
     assert read.output.startswith("1\tgoal_1 failed")
+    log = f"{outputs}/goal_1/tests.log"
+    found = await hand.call("search_files", pattern="failed", path=str(outputs / "goal_1"))
+    assert found.output == f"{log}\n1:goal_1 failed"
+    listed = await hand.call("list_files", path=str(outputs / "goal_1"))
+    assert listed.data["files"] == [f"{outputs}/goal_1/link -> (link)", log]
+    with pytest.raises(ActionError):
+        await hand.call("list_files", path=str(outputs))
     for path in (
         outputs / "goal_3" / "tests.log",
         outputs / "goal_1" / "link",
