@@ -122,12 +122,6 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     rested: bool = False
 
-    def after(self, evidence_refs: Sequence[str], output_paths: Sequence[str]) -> "Conclusion":
-        """The same, with what was found and made before it."""
-        refs = dict.fromkeys((*evidence_refs, *self.evidence_refs))
-        paths = dict.fromkeys((*output_paths, *self.output_paths))
-        return msgspec.structs.replace(self, evidence_refs=tuple(refs), output_paths=tuple(paths))
-
 
 class AgentLoop:
     """One run of a model with actions on a task, with a history and limits of its own.
