@@ -31,6 +31,7 @@ MAX_SHOWN = 18_000
 MAX_WRITTEN = 2_000_000  # The most bytes that are written to a file at once
 MAX_LISTED = 500
 MAX_FOUND = 100  # The most matches, or files, a search gives
+FOUND_LIMIT = 500_000  # Bytes of what grep finds that are read, half from the start and half from the end
 MAX_CONTEXT = 20  # The most lines before and after a match
 LONGEST_LINE = 1_000  # The most characters of a line that a reading shows
 LONGEST_FOUND = 240  # The most characters of a line that a search shows
@@ -140,7 +141,8 @@ class FilesSkill(Skill):
         options = ["-rIPZ", "-l" if files_only else f"-nHC{around}" if around > 0 else "-nH"]
         options += [*(["-i"] if ignore_case else []), *([f"--include={PurePath(glob).name}"] if glob else [])]
         result = await _grep(root, place, [*options, "-e", pattern])
-        found = _parse_found(result.output, "" if "/" not in glob else glob, files_only=files_only)
+        paths = glob if "/" in glob else ""
+        found = await asyncio.to_thread(_parse_found, result.output, paths, files_only=files_only)
         if root != await open_workspace(self.context):
             found = [file._replace(path=f"{root}/{file.path}") for file in found]
         shown, listed, matches = _format_found(found)
@@ -282,7 +284,7 @@ async def _grep(root: Path, place: str, options: Sequence[str]) -> CommandResult
         ["grep", *options, *excluded, "--", place],
         cwd=root,
         timeout=SEARCH_SECONDS,
-        output_limit=2_000_000,
+        output_limit=FOUND_LIMIT,
         separate_errors=True,
     )
     if result.timed_out:
