@@ -111,7 +111,7 @@ def format_patterns(known: Iterable[KnownPattern]) -> str:
     return f'{HEAD}\n<memory kinds="memory">\n{held}\n</memory>' if lines else ""
 
 
-PAUSE = 30.0  # Seconds for which memory is not asked again after a time-out
+PAUSE = 30.0  # Seconds for which memory is not asked again after it was waited for in vain, WAIT or longer
 TASK_WAIT = 10.0
 """Seconds that a task may wait for memory in all, before WAIT holds for each question: what comes late would
 change a prompt that a provider has cached."""
@@ -170,8 +170,11 @@ class MemoryRecall:
         try:
             async with asyncio.timeout(seconds):
                 return await question()
-        except TimeoutError:
-            self._paused_until = time.monotonic() + PAUSE
+        except (TimeoutError, BusUnavailable) as error:
+            if time.monotonic() - begun >= WAIT:
+                self._paused_until = time.monotonic() + PAUSE
+            if isinstance(error, BusUnavailable):
+                raise
             raise BusUnavailable(f"Memory did not answer within {seconds:g} s") from None
         finally:
             if task:

@@ -15,7 +15,7 @@ import msgspec
 from shared.agent.context import AgentContext
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
-from shared.sandbox import remove_tree, run_command
+from shared.sandbox import CommandResult, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.documents import locate
 from shared.skills.editing import Edit, apply_edits, with_line_ends_of
@@ -31,6 +31,7 @@ MAX_SHOWN = 18_000
 MAX_WRITTEN = 2_000_000  # The most bytes that are written to a file at once
 MAX_LISTED = 500
 MAX_FOUND = 100  # The most matches, or files, a search gives
+FOUND_LIMIT = 500_000  # Bytes of what grep finds that are read, half from the start and half from the end
 MAX_CONTEXT = 20  # The most lines before and after a match
 LONGEST_LINE = 1_000  # The most characters of a line that a reading shows
 LONGEST_FOUND = 240  # The most characters of a line that a search shows
@@ -139,33 +140,20 @@ class FilesSkill(Skill):
         around = min(context, MAX_CONTEXT)
         options = ["-rIPZ", "-l" if files_only else f"-nHC{around}" if around > 0 else "-nH"]
         options += [*(["-i"] if ignore_case else []), *([f"--include={PurePath(glob).name}"] if glob else [])]
-        options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
-        # A foreign pattern can take for ever to match, so grep matches it and not Python.
-        result = await run_command(
-            ["grep", *options, "-e", pattern, "--", place],
-            cwd=root,
-            timeout=SEARCH_SECONDS,
-            output_limit=2_000_000,
-            separate_errors=True,
-        )
-        if result.timed_out:
-            raise ActionError(
-                f"The search took longer than {SEARCH_SECONDS:.0f} seconds", "Search a smaller folder"
-            )
-        if result.exit_code > 1 and not result.output:
-            words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
-            raise ActionError(f"The search failed: {words[0].removeprefix('grep: ')[:300]}")
-        found = _parse_found(result.output, "" if "/" not in glob else glob, files_only=files_only)
+        result = await _grep(root, place, [*options, "-e", pattern])
+        paths = glob if "/" in glob else ""
+        found = await asyncio.to_thread(_parse_found, result.output, paths, files_only=files_only)
+        if root != await open_workspace(self.context):
+            found = [file._replace(path=f"{root}/{file.path}") for file in found]
         shown, listed, matches = _format_found(found)
         total = sum(len(file.matches) for file in found) if not files_only else len(found)
         more = total - matches
         unit = "files" if files_only else f"matches; {len(found):,} files have any"
         note = f"\n[{more:,}{' or' * result.truncated} more {unit}: narrow the search]" if more else ""
-        prefix = "" if root == await open_workspace(self.context) else f"{root}/"
         return Outcome(
             output="\n".join(shown) + note if shown else f"Nothing matches {pattern}",
             data={"matches": matches, "total": total, "cut": bool(more)},
-            evidence_refs=tuple(f"{prefix}{each}" for each in listed[:50]),
+            evidence_refs=tuple(listed[:50]),
         )
 
     @register_action(
@@ -174,7 +162,10 @@ class FilesSkill(Skill):
     )
     async def list_files(self, path: str = ".", pattern: str = "*") -> Outcome:
         """Paths relative to the workspace, folders with a closing slash, links with their target."""
-        found = await asyncio.to_thread(_list, await open_workspace(self.context), path, pattern)
+        root = await _find_root(self.context, path)
+        found = await asyncio.to_thread(_list, root, path, pattern)
+        if root != await open_workspace(self.context):
+            found = [f"{root}/{each}" for each in found]
         more = f"\n[only the first {MAX_LISTED:,}]" if len(found) > MAX_LISTED else ""
         listed = found[:MAX_LISTED]
         output = ("\n".join(listed) + more) if listed else f"There is nothing in {path}"
@@ -281,6 +272,29 @@ def _encode(content: str) -> bytes:
     if len(data) > MAX_WRITTEN:
         raise ActionError(f"{len(data):,} bytes are more than the {MAX_WRITTEN:,} that are written at once")
     return data
+
+
+async def _grep(root: Path, place: str, options: Sequence[str]) -> CommandResult:
+    """Search ``place`` in ``root``. A foreign pattern can take for ever to match, so no Python does it.
+
+    Raises ActionError if it takes too long, or grep does not take the pattern.
+    """
+    excluded = [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
+    result = await run_command(
+        ["grep", *options, *excluded, "--", place],
+        cwd=root,
+        timeout=SEARCH_SECONDS,
+        output_limit=FOUND_LIMIT,
+        separate_errors=True,
+    )
+    if result.timed_out:
+        raise ActionError(
+            f"The search took longer than {SEARCH_SECONDS:.0f} seconds", "Search a smaller folder"
+        )
+    if result.exit_code > 1 and not result.output:
+        words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
+        raise ActionError(f"The search failed: {words[0].removeprefix('grep: ')[:300]}")
+    return result
 
 
 class _Found(NamedTuple):

@@ -1,5 +1,7 @@
 """Reading, searching and editing files as models do it: large, odd and hostile files, and what is refused."""
 
+import asyncio
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -206,7 +208,11 @@ async def test_five_thousand_files_are_searched_within_a_second(hand: Hand) -> N
         taken = min(taken, time.monotonic() - begun)
         if taken < 1:
             break
-    assert taken < 1, taken
+    begun = time.monotonic()
+    grep = ["grep", "-rn", "return", str(hand.workspace)]
+    await asyncio.to_thread(subprocess.run, grep, stdout=subprocess.DEVNULL, check=True)
+    bound = max(1.0, 10 * (time.monotonic() - begun))  # it takes 0.1 s unless the machine is overloaded
+    assert taken < bound, (taken, bound)
     named = await hand.call("search_files", pattern=r"def f7\(", glob="package0*/**/*.py", files_only=True)
     assert (found.data["matches"], found.data["cut"]) == (100, True)
     assert "more matches; " in found.output.splitlines()[-1]
@@ -284,6 +290,13 @@ async def test_results_of_the_goal_are_opened_and_those_of_others_are_not(hand: 
     (outputs / "goal_1" / "link").symlink_to(outputs / "goal_3" / "tests.log")
     read = await hand.call("read_file", path=str(outputs / "goal_1" / "tests.log"))
     assert read.output.startswith("1\tgoal_1 failed")
+    log = f"{outputs}/goal_1/tests.log"
+    found = await hand.call("search_files", pattern="failed", path=str(outputs / "goal_1"))
+    assert found.output == f"{log}\n1:goal_1 failed"
+    listed = await hand.call("list_files", path=str(outputs / "goal_1"))
+    assert listed.data["files"] == [f"{outputs}/goal_1/link -> (link)", log]
+    with pytest.raises(ActionError):
+        await hand.call("list_files", path=str(outputs))
     for path in (
         outputs / "goal_3" / "tests.log",
         outputs / "goal_1" / "link",
