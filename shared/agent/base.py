@@ -69,8 +69,8 @@ class Agent:
         name = task.context.get("action")
         if not name and context.models.model.available and (talk := await read_talk(context.bus, task)):
             conclusion = await context.run_loop(frame_objections(task), talk=talk)
-            refs, paths = talk.evidence_refs, talk.output_paths
-            return conclude(conclusion.after(refs, paths))
+            refs = tuple(dict.fromkeys((*talk.evidence_refs, *conclusion.evidence_refs)))
+            return conclude(msgspec.structs.replace(conclusion, evidence_refs=refs))
         if not name and context.models.model.available:
             memories, scores = await context.models.recall(task.text)
             if scores:

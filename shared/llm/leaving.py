@@ -24,7 +24,7 @@ from shared.llm.config import (
     is_local,
 )
 from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought, ToolCall
-from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog
+from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog, make_folder
 from shared.log import logger
 from shared.setting_values import KINDS
 from shared.settings import SECRETS, Settings
@@ -259,7 +259,8 @@ KEY = (
 class Masks:
     """Puts masks in place of secrets: those of known forms, and the settings' own, wherever they stand."""
 
-    def __init__(self, key: bytes, own: Iterable[str] = ()) -> None:
+    def __init__(self, key: bytes | Path, own: Iterable[str] = ()) -> None:
+        """``key`` is that of the masks, or the path of its file, which is made when it is needed."""
         self._key = key
         self._own = sorted({each for each in own if len(each) >= SHORTEST}, key=len, reverse=True)
 
@@ -281,7 +282,8 @@ class Masks:
         return "".join([*pieces, text[end:]]), count + len(found)
 
     def _mask(self, value: str, kind: str) -> str:
-        digest = hmac.new(self._key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        key = _read_key(self._key) if isinstance(self._key, Path) else self._key
+        digest = hmac.new(key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
         return f"[secret-{digest[:8]}: {kind}]"
 
 
@@ -296,18 +298,19 @@ def masks_of(settings: Settings, agent: str) -> Masks:
         for name, value in each.items()
         if name.endswith("_key")
     ]
-    return Masks(_read_key(settings.sent / agent / KEY), own)
+    return Masks(settings.sent / agent / KEY, own)
 
 
 @lru_cache(maxsize=16)
 def _read_key(path: Path) -> bytes:
     draft = path.with_name(f".{KEY}-{secrets.token_hex(4)}")
     with suppress(OSError):  # FileExistsError: another process was first
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent, path.parents[1])
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))
         os.link(draft, path)
-    draft.unlink(missing_ok=True)
+    with suppress(OSError):
+        draft.unlink()
     try:
         key = path.read_bytes()
     except OSError as error:

@@ -103,6 +103,13 @@ class TaskContext:
             self._earlier = usage
             self.facts["usage"] = msgspec.to_builtins(self.usage)
 
+    def add_changes(self, targets: object) -> None:
+        """Add what was changed for the task, the ``patch_targets`` of its result; subtasks count too."""
+        known = self.facts.get("patch_targets", [])
+        given = targets if isinstance(targets, list | tuple) else ()
+        if more := [each for each in given if each not in known]:
+            self.facts["patch_targets"] = [*known, *more]
+
     def record_partial(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
         """Record the work of an unfinished agent loop; if the task fails, its result names it."""
         self._steps += steps
