@@ -13,6 +13,7 @@ import pytest
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.llm import Message, make_model
+from shared.llm.clients import require_sdk
 from shared.reasoning.turns import OfficeLedger
 from tests.support.forking import ROOT
 from tests.support.model_formats import Answer, Request
@@ -28,11 +29,15 @@ from pathlib import Path
 from shared import settings
 from shared.bus import Bus
 from shared.llm import Message, make_model
+from shared.llm.clients import require_sdk
 from shared.reasoning.turns import OfficeLedger
 
 async def main(name, url, seed, times):
     bus = await Bus.connect(name, url, Path(seed))
     model = make_model(settings.load(), name, ledger=OfficeLedger(bus))
+    require_sdk("openai")
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
     waited = 0.0
     for _ in range(int(times)):
         thought = await model.complete([Message(role="user", text="x" * 1_200)], max_tokens=1)
@@ -66,9 +71,9 @@ def variables(model: ModelServer, **more: str) -> dict[str, str]:
 async def start(
     office: Server, model: ModelServer, name: str, times: int, **more: str
 ) -> asyncio.subprocess.Process:
-    """A process of the agent ``name`` that asks the model ``times`` times."""
+    """A process of the agent ``name`` that asks the model ``times`` times once it is told to."""
     seed = office.config.keys / f"{name}.nk"
-    return await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
         PROGRAM,
@@ -78,9 +83,21 @@ async def start(
         str(times),
         cwd=ROOT,
         env={**office.environment, **variables(model, **more)},
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+    assert process.stdout
+    assert await process.stdout.readline() == b"ready\n"
+    return process
+
+
+async def go(*processes: asyncio.subprocess.Process) -> None:
+    """Have processes that are ready begin."""
+    for process in processes:
+        assert process.stdin
+        process.stdin.write(b"\n")
+        await process.stdin.drain()
 
 
 async def waited(process: asyncio.subprocess.Process) -> float:
@@ -94,7 +111,8 @@ async def test_nine_processes_share_what_a_provider_allows(office: Server, tells
     bucket = TokenBucket(2_000, 4.0, tells=tells)
     with serve_model(by=bucket.answer) as model:
         many = {"MAILROOM_BRAIN_CONCURRENCY": "16"}
-        processes = [await start(office, model, name, 2, **many) for name in NINE]
+        processes = await asyncio.gather(*(start(office, model, name, 2, **many) for name in NINE))
+        await go(*processes)
         waits = await asyncio.gather(*map(waited, processes))
     assert bucket.answered == 18
     assert bucket.refused <= (3 if tells else 8)
@@ -112,26 +130,29 @@ async def test_no_more_requests_are_open_at_a_server_of_one_s_own_than_it_is_set
         return Answer(text="Yes.", hang=0.3)
 
     with serve_model(by=answer) as model:
-        processes = [await start(office, model, name, 2) for name in NINE[:4]]
+        processes = await asyncio.gather(*(start(office, model, name, 2) for name in NINE[:4]))
+        await go(*processes)
         await asyncio.gather(*map(waited, processes))
     assert most[0] == 2
 
 
 async def test_the_turn_of_a_killed_process_runs_out(office: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.llm.turns.HELD", 4.0)
+    monkeypatch.setattr("shared.llm.turns.HELD", 6.0)
+    require_sdk("openai")
+    bus = await office.connect("critic")
     with serve_model(Answer(hang=60), Answer(text="Yes.")) as model:
         only = variables(model, MAILROOM_BRAIN_CONCURRENCY="1")
+        mine = make_model(settings.load({**office.environment, **only}), ledger=OfficeLedger(bus))
         holder = await start(office, model, "engineer", 1, MAILROOM_BRAIN_CONCURRENCY="1")
+        await go(holder)
         while not model.requests:
-            assert holder.returncode is None
             await asyncio.sleep(0.05)
         holder.send_signal(signal.SIGKILL)
+        asking = asyncio.create_task(mine.complete(ASK))
         await holder.communicate()
-        bus = await office.connect("critic")
-        mine = make_model(settings.load({**office.environment, **only}), ledger=OfficeLedger(bus))
-        thought = await asyncio.wait_for(mine.complete(ASK), 10)
+        thought = await asyncio.wait_for(asking, 20)
     assert thought.text == "Yes."
-    assert 0.5 < thought.usage.waited < 6
+    assert 1 < thought.usage.waited < 15
 
 
 async def test_a_model_answers_while_the_bus_is_away_and_what_others_wrote_harms_nobody(

@@ -155,7 +155,7 @@ async def test_a_model_sees_the_image_that_the_task_refers_to(tmp_path: Path):
         config = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": server.url}
         async with open_team(tmp_path, ("worker",), **config) as team:
             await team.join(Worker, Profile(name="worker", description="Looks."))
-            workspace = team.config.workspaces / "kettle"
+            workspace = team.config.workspaces / "kettle" / "kettle"
             workspace.mkdir(parents=True)
             (workspace / "kettle.png").write_bytes(picture)
             (workspace / "large.png").write_bytes(picture + b"x" * 4_000_000)
