@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import ipaddress
 import os
 import re
 import secrets
@@ -16,7 +15,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.config import ModelConfig, configured_fallbacks, configured_model, configured_small_model
+from shared.llm.config import (
+    ROLES,
+    configured_fallbacks,
+    configured_for,
+    configured_model,
+    configured_small_model,
+    is_local,
+)
 from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought, ToolCall
 from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog, make_folder
 from shared.log import logger
@@ -58,27 +64,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return [kind for kind in kinds if kind != TASK and kind not in self.kinds and not every]
 
 
-LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
-"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
-
-
-_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
-
-
-def is_local(url: str) -> bool:
-    """Whether an address is this machine's or one in its network: a private address, or such a name.
-
-    A name without a dot is one, as in a network of containers. Names are not looked up.
-    """
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # A name that begins with a digit may be an address in another spelling.
-        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
-    return address.is_private or address.is_loopback or address.is_link_local
-
-
 def rule_for(settings: Settings, url: str) -> Rule:
     """What may go to the server at ``url`` by the setting ``leaves``; raises ConfigError.
 
@@ -118,31 +103,26 @@ def _kinds_of(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if kind in words)
 
 
-def require_local(settings: Settings, config: ModelConfig) -> None:
-    """Raise ConfigError if only local models may be asked (``brain_local``) and this one is not local."""
-    if settings.brain_local and not is_local(config.url):
-        raise ConfigError(
-            f"{config.setting} names {config.name} at {config.place}, but brain_local allows only models in "
-            "your own network",
-            "Name one at an address there, or take brain_local away",
-        )
-
-
 def describe_models(settings: Settings, agent: str) -> AgentModels:
     """Which models an agent asks, in their order, and what may go to each; raises ConfigError.
 
     ``settings`` are the agent's own.
     """
     small = configured_small_model(settings) if settings.cerebellum else None
-    configs = [*filter(None, [configured_model(settings)]), *configured_fallbacks(settings)]
-    roles = ["reasons", *(["stands in"] * len(configs))][: len(configs)] + (["is small"] if small else [])
+    chosen = [
+        ("reasons", configured_model(settings)),
+        *((f"for each {role}", configured_for(settings, role)) for role in ROLES),
+        *(("stands in", each) for each in configured_fallbacks(settings)),
+        ("is small", small),
+    ]
     models = []
-    for role, config in zip(roles, [*configs, *([small] if small else [])], strict=True):
-        require_local(settings, config)
-        rule = rule_for(settings, config.url)
-        models.append(
-            ModelUse(role=role, name=config.name, place=rule.place, is_local=rule.is_local, kinds=rule.kinds)
-        )
+    for role, config in chosen:
+        if config is not None:
+            rule = rule_for(settings, config.url)
+            use = ModelUse(
+                role=role, name=config.name, place=rule.place, is_local=rule.is_local, kinds=rule.kinds
+            )
+            models.append(use)
     return AgentModels(agent=agent, local_only=settings.brain_local, models=models)
 
 

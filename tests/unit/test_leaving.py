@@ -10,8 +10,8 @@ import pytest
 from shared.contracts import Task
 from shared.errors import ConfigError
 from shared.llm import make_model
-from shared.llm.config import settings_of
-from shared.llm.leaving import MASK, Masks, is_local, mark_private, prepare, rule_for, section
+from shared.llm.config import is_local, settings_of
+from shared.llm.leaving import MASK, Masks, mark_private, prepare, rule_for, section
 from shared.llm.protocol import Message, ToolCall
 from shared.reasoning.conversation import Conversation
 from shared.reasoning.prompts import compose_prompt, frame_task
