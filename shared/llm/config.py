@@ -52,6 +52,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     effort: str = ""
     temperature: float | None = None
     answer: int = 8_192
+    images: bool = True
     concurrency: int = 16
     tokens_per_minute: int = 0
 
@@ -103,6 +104,7 @@ OF_AGENTS = (
     "brain_fallback",
     "brain_plan",
     "brain_review",
+    "brain_images",
     "brain_timeout",
     "brain_effort",
     "brain_temperature",
@@ -324,6 +326,7 @@ def _choose(
         effort=settings.brain_effort,
         temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
         answer=settings.brain_answer,
+        images=settings.brain_images,
         concurrency=settings.brain_concurrency or (OF_OWN if is_local(address) else OF_PROVIDER),
         tokens_per_minute=settings.brain_tokens_per_minute,
     )

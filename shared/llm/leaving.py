@@ -228,7 +228,11 @@ def prepare(messages: Sequence[Message], rule: Rule, masks: "Masks") -> Prepared
             calls.append(ToolCall(id=call.id, name=call.name, arguments="{}" if whole else arguments))
         prepared.append(
             msgspec.structs.replace(
-                message, text=text, tool_calls=tuple(calls), kept=() if whole else message.kept
+                message,
+                text=text,
+                tool_calls=tuple(calls),
+                kept=() if whole else message.kept,
+                attached=() if rule.withholds(message.kinds or (UNKNOWN,)) else message.attached,
             )
         )
     return Prepared(messages=prepared, kinds=tuple(shown), withheld=withheld, masked=masked)

@@ -200,9 +200,13 @@ class SentLog:
 
 def _text_of(message: Message) -> SentText:
     calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    content = msgspec.json.encode([message.role, message.text, calls])
-    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
-    return SentText(id=digest, role=message.role, text=message.text, calls=calls)
+    attached = [
+        f"[{each.kind} {each.name}, {len(each.data):,} bytes, {hashlib.sha256(each.data).hexdigest()}]"
+        for each in message.attached
+    ]
+    text = "\n".join([message.text, *attached])
+    digest = hashlib.blake2b(msgspec.json.encode([message.role, text, calls]), digest_size=8).hexdigest()
+    return SentText(id=digest, role=message.role, text=text, calls=calls)
 
 
 _decoder = msgspec.json.Decoder(SentText | SentRequest | SentEnd)
