@@ -100,11 +100,10 @@ def make_small_model(settings: Settings, agent: str = "", ledger: Ledger = OWN) 
 
 
 def _guard(config: ModelConfig, model: LanguageModel, settings: Settings, agent: str) -> LanguageModel:
-    """The model, which gets what may leave for it; raises ConfigError if only local ones may be asked."""
-    from shared.llm.leaving import GuardedModel, masks_of, require_local, rule_for
+    """The model, which gets what may leave for it; raises ConfigError if that cannot be read."""
+    from shared.llm.leaving import GuardedModel, masks_of, rule_for
     from shared.llm.sent import SentLog
 
-    require_local(settings, config)
     name = agent or "office"
     sent = SentLog(settings.sent / name, name, settings.days_kept("outputs"))
     return GuardedModel(model, rule_for(settings, config.url), masks_of(settings, name), sent)

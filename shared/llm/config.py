@@ -2,9 +2,9 @@
 
 import difflib
 import importlib.util
-import ipaddress
 import re
 from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -258,6 +258,36 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
     )
 
 
+LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
+"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
+
+
+_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is this machine's or one in its network: a private address, or such a name.
+
+    A name without a dot is one, as in a network of containers. Names are not looked up.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        # A name that begins with a digit may be an address in another spelling.
+        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
+
+
+def require_local(settings: Settings, config: ModelConfig) -> None:
+    """Raise ConfigError if only local models may be asked (``brain_local``) and this one is not local."""
+    if settings.brain_local and not is_local(config.url):
+        raise ConfigError(
+            f"{config.setting} names {config.name} at {config.place}, but brain_local allows only models in "
+            "your own network",
+            "Name one at an address there, or take brain_local away",
+        )
+
+
 def _choose(
     settings: Settings,
     setting: Setting,
@@ -306,6 +336,7 @@ def _choose(
             f"MAILROOM_{limit} limits the cost of models, but {choice.name} has no price",
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
         )
+    require_local(settings, choice)
     if kind in HOMES:
         _require_usable(choice)
     return choice
@@ -339,27 +370,6 @@ def _read_url(kind: str, text: str, variable: str) -> str:
     if text.strip() and not usable:
         raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
     return text.strip().rstrip("/") or HOMES.get(kind, "")
-
-
-LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
-"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
-
-
-_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
-
-
-def is_local(url: str) -> bool:
-    """Whether an address is this machine's or one in its network: a private address, or such a name.
-
-    A name without a dot is one, as in a network of containers. Names are not looked up.
-    """
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # A name that begins with a digit may be an address in another spelling.
-        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
-    return address.is_private or address.is_loopback or address.is_link_local
 
 
 def _host(url: str) -> tuple[str, str, int]:

@@ -16,7 +16,7 @@ import msgspec
 
 from shared.errors import ConfigError
 from shared.llm.config import (
-    ModelConfig,
+    ROLES,
     configured_fallbacks,
     configured_for,
     configured_model,
@@ -103,34 +103,26 @@ def _kinds_of(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if kind in words)
 
 
-def require_local(settings: Settings, config: ModelConfig) -> None:
-    """Raise ConfigError if only local models may be asked (``brain_local``) and this one is not local."""
-    if settings.brain_local and not is_local(config.url):
-        raise ConfigError(
-            f"{config.setting} names {config.name} at {config.place}, but brain_local allows only models in "
-            "your own network",
-            "Name one at an address there, or take brain_local away",
-        )
-
-
 def describe_models(settings: Settings, agent: str) -> AgentModels:
     """Which models an agent asks, in their order, and what may go to each; raises ConfigError.
 
     ``settings`` are the agent's own.
     """
     small = configured_small_model(settings) if settings.cerebellum else None
-    chosen = [("reasons", configured_model(settings))]
-    chosen += [("stands in", each) for each in configured_fallbacks(settings)]
-    chosen += [("plans", configured_for(settings, "plan")), ("reviews", configured_for(settings, "review"))]
+    chosen = [
+        ("reasons", configured_model(settings)),
+        *((f"for each {role}", configured_for(settings, role)) for role in ROLES),
+        *(("stands in", each) for each in configured_fallbacks(settings)),
+        ("is small", small),
+    ]
     models = []
-    for role, config in [*chosen, ("is small", small)]:
-        if config is None:
-            continue
-        require_local(settings, config)
-        rule = rule_for(settings, config.url)
-        models.append(
-            ModelUse(role=role, name=config.name, place=rule.place, is_local=rule.is_local, kinds=rule.kinds)
-        )
+    for role, config in chosen:
+        if config is not None:
+            rule = rule_for(settings, config.url)
+            use = ModelUse(
+                role=role, name=config.name, place=rule.place, is_local=rule.is_local, kinds=rule.kinds
+            )
+            models.append(use)
     return AgentModels(agent=agent, local_only=settings.brain_local, models=models)
 
 
@@ -240,7 +232,7 @@ def prepare(messages: Sequence[Message], rule: Rule, masks: "Masks") -> Prepared
                 text=text,
                 tool_calls=tuple(calls),
                 kept=() if whole else message.kept,
-                attached=() if rule.withholds(own) else message.attached,
+                attached=() if rule.withholds(message.kinds or (UNKNOWN,)) else message.attached,
             )
         )
     return Prepared(messages=prepared, kinds=tuple(shown), withheld=withheld, masked=masked)

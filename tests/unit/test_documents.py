@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from shared.llm.config import configured_models, settings_of
+from shared.llm.leaving import rule_for
+from shared.setting_values import KINDS
+from shared.settings import load
 from tests.settings_page import GROUPS, PAGE, described, make_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,3 +134,15 @@ def test_what_is_read_first_is_short(name: str, most: int) -> None:
 def test_the_page_of_settings_is_current() -> None:
     assert PAGE.read_text("utf-8") == make_page(), "Run 'python -m tests.settings_page'"
     assert GROUPS.keys() <= described().keys()
+
+
+def test_what_the_document_of_models_writes_into_mailroom_toml_is_read(tmp_path: Path) -> None:
+    text = (DOCS / "models.md").read_text()
+    (table,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "mailroom.toml").write_text(table)
+    office = load({"MAILROOM_STATE_DIR": str(tmp_path)})
+    assert rule_for(office, "https://api.openai.com/v1").kinds == ("memory", "web")
+    assert rule_for(settings_of(office, "scout"), "https://api.openai.com/v1").kinds == ()
+    assert configured_models(settings_of(office, "nexus"))
+    for kind in KINDS:
+        assert f"| `{kind}` |" in text

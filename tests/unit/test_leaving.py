@@ -10,8 +10,8 @@ import pytest
 from shared.contracts import Task
 from shared.errors import ConfigError
 from shared.llm import make_model
-from shared.llm.config import settings_of
-from shared.llm.leaving import MASK, Masks, Rule, is_local, mark_private, prepare, rule_for, section
+from shared.llm.config import is_local, settings_of
+from shared.llm.leaving import MASK, Masks, Rule, mark_private, prepare, rule_for, section
 from shared.llm.protocol import Attached, Message, ToolCall
 from shared.reasoning.conversation import Conversation
 from shared.reasoning.prompts import compose_prompt, frame_task
@@ -91,6 +91,9 @@ def test_what_is_attached_goes_with_the_kind_of_its_message(tmp_path: Path) -> N
         rule = Rule(place="elsewhere", kinds=(allowed,), is_local=False)
         (sent,) = prepare([message], rule, Masks(b"k" * 32)).messages
         assert (sent.attached == (picture,)) is goes
+    rule = Rule(place="elsewhere", kinds=("files",), is_local=False)
+    of_no_kind = Message(role="user", text="Look", attached=(picture,))
+    assert prepare([of_no_kind], rule, Masks(b"k" * 32)).messages[0].attached == ()
 
 
 def test_the_task_and_what_may_go_goes(tmp_path: Path) -> None:
