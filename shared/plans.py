@@ -199,6 +199,8 @@ def format_agents(
 def _format_briefly(pages: Sequence[AgentPage], *, parameters: bool = True) -> Iterator[str]:
     counts = Counter(name for page in pages for name in page.actions)
     for page in pages:
+        if page.at_work and not page.thinks:
+            continue  # its actions are not for plans
         own = [
             _format_action(page, name, 0) if parameters else name
             for name in sorted(page.actions)

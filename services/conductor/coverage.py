@@ -11,6 +11,7 @@ from shared.text.prose import EMPTY_WORDS, STOP_WORDS, stem_term
 WAYS = read_sayings(__file__, "requests")
 TAKEN = "\0"  # What stands in a request for each character that a parameter took
 MAX_READ = 8_000  # Characters of a request that are read: what is longer is a text to work on, and a model's
+FORGIVEN = 1_000  # The longest request in which misspelt words are looked for, in characters
 MAX_PARTS = 20  # Parts of a request that are followed up
 LEAST = 1 / 3
 """The least share of a part's words that a plan must have: plans say things in words of their own."""
@@ -59,9 +60,10 @@ def split_clauses(text: str) -> list[Clause]:
 
 @functools.lru_cache(64)
 def read_vocabulary(texts: tuple[str, ...]) -> frozenset[str]:
-    """The stems of the words of ``texts`` and of those that every request may have."""
-    said = (found[0].translate(_BARE) for text in texts for found in _WORD.finditer(text))
-    return frozenset(map(_stem, (*said, *WAYS.words("filler"))))
+    """The words of ``texts`` and those that every request may have, and the stems of them."""
+    said = tuple(found[0].translate(_BARE) for text in texts for found in _WORD.finditer(text))
+    words = (*said, *WAYS.words("filler"))
+    return frozenset((*map(_stem, words), *map(str.lower, words)))
 
 
 def find_left_over(
@@ -73,6 +75,8 @@ def find_left_over(
     That something is not to be done that no playbook does, as one of ``changes``, leaves nothing over.
     """
     masked = list(text[:MAX_READ])
+    for found in WAYS["around"].finditer(text[:MAX_READ]):
+        masked[found.start() : found.end()] = " " * len(found[0])
     for start, end in taken:
         masked[start:end] = TAKEN * len(masked[start:end])
     clauses = split_clauses("".join(masked))
@@ -80,7 +84,11 @@ def find_left_over(
     phrases, limits = [], False
     for clause in clauses:
         words = list(clause.words)
-        unknown = [at for at, (_, _, word) in enumerate(words) if not _is_known(word, vocabulary)]
+        unknown = [
+            at
+            for at, (_, _, word) in enumerate(words)
+            if not _is_known(word, vocabulary, forgiving=len(text) <= FORGIVEN)
+        ]
         if not unknown or _forbids(words, changes):
             continue
         phrases.append(_phrase(text, clause, words, unknown) if clause in main else _bare(clause.text))
@@ -111,10 +119,14 @@ def _forbids(words: Sequence[Word], changes: Collection[str]) -> bool:
     return said[0] in WAYS.words("forbidding") and not set(said[1:4]).isdisjoint(changes)
 
 
-def _is_known(word: str, vocabulary: Collection[str]) -> bool:
+def _is_known(word: str, vocabulary: Collection[str], *, forgiving: bool) -> bool:
     lower = word.lower()
+    if lower in WAYS.words("limiting"):
+        return False
     known = lower in STOP_WORDS - ASKING or _stem(word) in vocabulary
-    return known or (len(word) > 2 and lower == word and lower.isalpha() and _is_misspelt(lower, vocabulary))
+    return known or (
+        forgiving and len(word) > 2 and lower == word and lower.isalpha() and _is_misspelt(lower, vocabulary)
+    )
 
 
 def _stem(word: str) -> str:

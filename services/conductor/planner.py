@@ -259,8 +259,9 @@ class Roster:
 
 
 def request_of(goal: Goal) -> str:
-    """What is asked for: the goal's text, with what people added to it."""
-    return " ".join([goal.text, *(each.text for each in goal.instructions)]).strip()
+    """What is asked for: the goal's text, with what people added to it; much white space is a new line."""
+    text = " ".join([goal.text, *(each.text for each in goal.instructions)]).strip()
+    return BLANKS.sub("\n", text)
 
 
 def find_addressee(text: str, agents: Mapping[str, AgentPage]) -> str:
@@ -270,6 +271,9 @@ def find_addressee(text: str, agents: Mapping[str, AgentPage]) -> str:
     called = WAYS["address"].match(text)
     name = (called["asked"] or called["named"]).lower() if called else ""
     return name if called and named == {name} and len(find_parts(text[called.end() :])) == 1 else ""
+
+
+BLANKS = re.compile(r"\s{20,}")
 
 
 # --- what a request says ----------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def vocabulary(self) -> frozenset[str]:
-        """The stems of the words with which it is asked for."""
+        """The words with which it is asked for, and their stems."""
         return read_vocabulary((self.name, self.description, self.words, *self.examples))
 
     @property

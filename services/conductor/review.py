@@ -49,7 +49,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
             "task": tasks[name].text[:MAX_WORDS],
             **({"success_criteria": stated} if (stated := tasks[name].success_criteria) else {}),
             # What an action counted needs no model's judgement.
-            **({"judged": False} if tasks[name].action and not stated else {}),
+            **({"judged": False} if tasks[name].action and not (stated or tasks[name].merges) else {}),
         }
         if name in tasks
         else result

@@ -445,7 +445,7 @@ def adopt_playbook(goal: Goal, planned: Goal, left_out: Sequence[str] = ()) -> G
 def ask_back(goal: Goal, question: str) -> Goal:
     """``goal`` ended with a question to the person; what the person answers has it go on."""
     how = f"Answer with: mailroom resume {goal.goal_id} --say '...'"
-    reason = f"it waits for an answer: {question}"[:2_000]
+    reason = f"it asks: {question}"[:2_000]
     asked = {"question": question, "answer": f"{question}\n\n{how}", "thinking": ""}
     return end(goal, TaskStatus.COMPLETED, reason, **asked)
 

@@ -16,6 +16,7 @@ from services.engineer.testing import Limits, Site, discover, prepare_tests, run
 from services.engineer.working_copy import (
     COPIES,
     WorkingCopy,
+    list_tree,
     remove_without_end,
     require_folder,
     working_copy,
@@ -47,6 +48,8 @@ from shared.skills.workspace import (
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import telling, workspace_path
 from shared.tasks.profiles import Profile
+from shared.text.display import quote
+from shared.text.prose import PATH_IN_TEXT
 
 REPO = {"repo": "Absolute path of the repository"}
 PERIOD_LIMIT = 50  # The most commits of a period that are listed
@@ -88,8 +91,25 @@ class Engineer(Agent):
             delivery = await self._deliver(self._changes())
             commands, origin = commands_of(self.context), partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
+            self.context.current_task.add_changes(outcome.data["patch_targets"])
         outcome = report.judge_words(outcome, self.context.current_task.facts)
         return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
+
+    async def prepare(self, task: Task) -> str:
+        """Copy the project that the task names into the workspace, if it names one that may be read."""
+        found = PATH_IN_TEXT.finditer(task.text)
+        named = {Path(each["quoted"] or each["bare"].rstrip(".,;:!?)")).expanduser() for each in found}
+        folders = [path for path in named if await asyncio.to_thread(path.is_dir)]
+        if len(folders) != 1:
+            return ""
+        try:
+            copied = await self.copy_project(str(folders[0]))
+        except ActionError as error:  # the model is told when it tries
+            self.context.log.info("not_copied", folder=str(folders[0]), reason=str(error))
+            return ""
+        name = str(copied.data["folder"])
+        listed = await asyncio.to_thread(list_tree, workspace_path(self.context.settings, task) / name)
+        return f"{copied.output}. Paths in it begin with {name}/.\n{quote('Its files', listed, 'repository')}"
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
@@ -129,7 +149,10 @@ class Engineer(Agent):
         workspace, task = await open_workspace(self.context), self.context.task
         known = read_origins(self.context.settings, task).folders
         for name, origin in known.items():
-            if origin.source == str(source) and origin.by != task.task_id and (workspace / name).is_dir():
+            # Another task made it, or an earlier attempt that was killed afterwards
+            is_given = origin.by != task.task_id or self.context.current_task.attempt > 1
+            is_whole = not origin.unfinished and (workspace / name).is_dir()
+            if origin.source == str(source) and is_given and is_whole:
                 output = f"{name} in the workspace is a copy of {source} already, with what was done to it"
                 return Outcome(output=output, data={"folder": name, "not_copied": []})
         name = folder or slug(source.name)
@@ -154,7 +177,9 @@ class Engineer(Agent):
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
         _, patch = await self._changed(await open_workspace(self.context), folder, whole=True)
-        return await self._try(require_folder(str(source)), patch)
+        # A loop goes on to change what it tried: its patch is what there is in the end.
+        keep = bool(self.context.task.context.get("action"))
+        return await self._try(require_folder(str(source)), patch, keep=keep)
 
     @register_action("Show a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
@@ -188,16 +213,21 @@ class Engineer(Agent):
             raise ActionError(history.problem, "Name a folder that lies in a git repository")
         return history
 
-    async def _try(self, folder: Path, patch: bytes) -> Outcome:
-        """The tests with a change, beside those without it (data key ``tests_before``)."""
+    async def _try(self, folder: Path, patch: bytes, *, keep: bool = True) -> Outcome:
+        """The tests with a change, beside those without it (data key ``tests_before``).
+
+        The patch is among the outputs if it is to be kept.
+        """
         task_id, facts = self.context.task.task_id, self.context.current_task.facts
         known = self._before if self._before[:2] == (task_id, folder) else None
         before = known[2] if known else (await self._test(folder))[0]
         tests, skipped = await self._test(folder, patch)
-        path = self._changes() / "tried.patch"
-        await asyncio.to_thread(write_atomically, path, patch)
         facts["tests_before"] = before.to_dict()
         outcome = report.report_tests(tests, skipped, before)
+        if not keep:
+            return outcome
+        path = self._changes() / "tried.patch"
+        await asyncio.to_thread(write_atomically, path, patch)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:

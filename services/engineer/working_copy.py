@@ -26,6 +26,7 @@ from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, Base
 from shared.skills.git import Repository, find_repository
+from shared.text.display import clean
 
 MAX_BYTES = 2 << 30
 MAX_FILES = 200_000
@@ -41,6 +42,23 @@ class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     results: Path
     skipped: tuple[str, ...] = ()
+
+
+MAX_LISTED = 60  # Files that a listing names; of more, it names what lies at the top
+
+
+def list_tree(folder: Path) -> str:
+    """The files of a copy in a line for a prompt, or of a larger one what lies at its top."""
+    found: list[str] = []
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each != ".git")
+        found += [str((Path(path) / each).relative_to(folder)) for each in sorted(files)]
+        if len(found) > MAX_LISTED:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            top = [f"{each.name}/" if each.is_dir() else each.name for each in entries if each.name != ".git"]
+            more = ", …" if len(top) > MAX_LISTED else ""
+            return f"At the top: {', '.join(map(clean, top[:MAX_LISTED]))}{more}"
+    return ", ".join(map(clean, found))
 
 
 def require_folder(path: str) -> Path:

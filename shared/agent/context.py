@@ -197,12 +197,14 @@ class AgentContext:
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
         name = current.next_key(key or "t") if current else ""
         checkpoints = Checkpoints(self.bus, current, name, self.models.usage) if current else None
-        others = offered_actions(current.hops) if current and not alone else ()
+        chosen = self.profile.tools if actions is None and self.profile.tools else None
+        reaching = offered_actions(current.hops) if current and not alone else ()
+        others = [name for name in reaching if chosen is None or name in chosen]
         if others and (present := await self.directory.text(self.profile.name)):
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
         if current and talk:  # a provider's cache has it by its beginning
             persona, history, current.talk = talk.persona, talk.messages, talk.key
-        own = self.actions.select(actions) if offered is None else offered
+        own = self.actions.select(actions if chosen is None else chosen) if offered is None else offered
         toolbox = Toolbox({**own, **self._peers.select(others)}, may_rest=may_rest, form=form)
         caps = Caps(
             steps=max_steps or self.settings.max_steps,

@@ -206,6 +206,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     @property
     def standing(self) -> str:
         """Where it stands or what it came to, for people: ``in progress``, ``failed``, ``not checked``."""
+        if self.question:
+            return "waits for an answer"
         if self.status is not TaskStatus.COMPLETED or not self.outcome:
             return self.status.value.replace("_", " ")
         return self.outcome.words

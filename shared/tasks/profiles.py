@@ -26,8 +26,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The content of a profile.yaml.
 
     ``instructions`` are for agents that write to it, ``prompt`` is its system prompt, ``skills`` are the
-    classes of its skills (``package.module.ClassName``), ``concurrency`` is how many messages one process
-    handles at once, ``options`` are for the agent's own class.
+    classes of its skills (``package.module.ClassName``). ``tools`` are the actions that a model gets in a
+    loop, of its own and of those that reach other agents (empty: all); plans and people may name the others
+    too. ``concurrency`` is how many messages one process handles at once, ``options`` are for the agent's own
+    class.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     instructions: str = ""
     prompt: str = ""
     skills: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     concurrency: int = 4
     options: dict[str, Any] = {}
 

@@ -63,6 +63,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("retry", "resume", "request_id", "part_of", "cause"):
             if (value := getattr(self, field)) and not TOKEN.fullmatch(value):
                 raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-'")
+        if not all(map(TOKEN.fullmatch, self.starts_from)):
+            raise ValueError("starts_from must name workspaces")
         require_name("requester", self.requester)
         if self.asker:
             require_name("asker", self.asker)

@@ -254,3 +254,14 @@ async def test_a_topic_is_taken_from_the_sentence(planner: Planner) -> None:
     assert planned.parameters == {"question": "the release date of Python 3.14"}
     planned = await planner.plan(goal("What does the web say about cold fusion?"))
     assert planned.parameters == {"question": "cold fusion"}
+
+
+async def test_each_example_is_taken_whole(planner: Planner, tmp_path) -> None:
+    """What a playbook gives as an example for itself leaves nothing over."""
+    (tmp_path / "b").mkdir()
+    for book in load_playbooks().values():
+        for example in book.examples:
+            text = example.replace("PATH", str(tmp_path), 1).replace("PATH", f"{tmp_path}/b")
+            text = text.replace("URL", "https://example.org/a").replace("TOPIC", "tea in Bern")
+            planned = await planner.plan(goal(text))
+            assert (planned.playbook, planned.left_out) == (book.name, ()), text

@@ -1,8 +1,12 @@
 """What of a request a playbook leaves over, which parts a plan drops, and whom a request addresses."""
 
+import time
+from datetime import date
+
 import pytest
 
 from services.conductor.coverage import find_dropped, find_left_over, find_parts, read_vocabulary
+from services.conductor.periods import read_period
 from services.conductor.planner import find_addressee
 from shared.plans import AgentPage
 
@@ -26,6 +30,9 @@ def left(text: str) -> tuple[tuple[str, ...], bool]:
         "run teh tets of /a",
         "Run the tests of /a, but don't fix anything",
         "Which tests fail in /a?",
+        "My boss wants to know if the tests of /a fail. Could you see if they do?",
+        "Hey team, would you mind running the tests for /a? Cheers, Bob",
+        "do /a's tests still fail",
     ],
 )
 def test_a_request_that_says_no_more_leaves_nothing_over(text: str) -> None:
@@ -104,3 +111,20 @@ def test_a_part_of_which_a_plan_has_nothing_is_dropped() -> None:
 )
 def test_a_request_to_one_agent_is_its(text: str, agent: str) -> None:
     assert find_addressee(text, AGENTS) == agent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run the tests of /a" + " " * 19 + ("x" + " " * 19) * 400,
+        "run " * 2_000,
+        "a, " * 2_600,
+        "\n- x" * 2_000,
+    ],
+)
+def test_what_is_long_and_odd_is_read_at_once(text: str) -> None:
+    begun = time.process_time()
+    left(text)
+    find_dropped(text, text)
+    read_period(text, date(2026, 3, 15))
+    assert time.process_time() - begun < 1

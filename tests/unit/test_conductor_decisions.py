@@ -152,7 +152,7 @@ def test_the_question_for_another_plan_says_what_went_wrong() -> None:
     failed = task("b", TaskStatus.FAILED, summary="The bridge is out")
     asked = goal(task("a"), failed, verdict={"approved": False, "reasons": ["half of it is missing"]})
     (message,) = ask_for_repair(asked, {"a": {"status": "completed", "output": "seven"}})
-    for part in ("- b (scout): failed, The bridge is out", "half of it is missing", "seven", "Find it"):
+    for part in ("- b (scout): failed", "The bridge is out", "half of it is missing", "seven", "Find it"):
         assert part in message.text
     (first,) = ask_for_plan(goal(context={"repo": "/a"}))
     assert '{"repo":"/a"}' in first.text

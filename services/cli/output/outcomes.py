@@ -55,7 +55,7 @@ def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
         text = f" in {took}{why}" if goal.status.final else f", {took} so far"
         return Text.assemble(format_status(str(goal.status)), text)
     details = _format_details(goal, results) if results else ""
-    head = format_end(str(goal.status), outcome_of(goal))
+    head = format_end(str(goal.status), outcome_of(goal), "waits for your answer" if goal.question else "")
     sign = ";" if outcome_of(goal) is ResultOutcome.DONE else ":"
     return Text.assemble(head, f" in {took}{sign} {details}" if details else f" in {took}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shared.contracts import Goal
-from tests.bench.model.mind import Edit, View, call, change, finish, judge, say
+from tests.bench.model.mind import Edit, View, ask_for_copy, call, change, finish, folder_of, judge, say
 from tests.support.model_formats import Answer
 
 Check = Callable[["Seen"], str]
@@ -242,12 +242,10 @@ def _mend_badly(view: View) -> Answer:
 def _run_long(view: View) -> Answer:
     if found := re.search(r"TOTAL (\d+)", "\n".join(turn.result for turn in view.turns)):
         return finish(view, f"The total is {found[1]}.")
-    if (copy := view.tool("copy_project")) and not view.called(copy):
-        repo = re.search(r"/[\w./-]+/repo-[\w-]+", view.asked)
-        return call((copy, {"repo": repo[0] if repo else "", "folder": "work"}))
+    if asked := ask_for_copy(view):
+        return asked
     if not view.called("run_shell"):
-        inside = "cd work && " if view.called("copy_project") else ""
-        return call(("run_shell", {"command": f"{inside}python3 rows.py"}))
+        return call(("run_shell", {"command": f"cd {folder_of(view) or '.'} && python3 rows.py"}))
     files = re.findall(r"[\w./-]+\.(?:log|txt|out)\b", view.called("run_shell")[-1].result)
     if files and len(view.called("search_files")) < 2:
         properties = view.tools["search_files"]["properties"]
@@ -283,6 +281,20 @@ def _compare(view: View) -> Answer:
         first = next(iter(view.tools[name]["properties"]))
         return call((name, {first: "limit of the kiln in degrees"}))
     return finish(view, f"The page says {page[1] if page else 'nothing'}; what we decided is not known.")
+
+
+def _research(view: View) -> Answer:
+    found = "\n".join(turn.result for turn in view.called("search_web"))
+    if not found:
+        return call(("search_web", {"query": "temperature at which stoneware is fired"}))
+    fetched = [str(turn.arguments.get("url")) for turn in view.called("fetch_page")]
+    pages = list(dict.fromkeys(re.findall(r"http://127\.0\.0\.1:\d+/\w+", found)))
+    if unread := [page for page in pages if page not in fetched]:
+        return call(*(("fetch_page", {"url": page}) for page in unread))
+    for turn in view.called("fetch_page"):
+        if told := re.search(r"Stoneware is fired[^.]*\.", turn.result):
+            return finish(view, f"{told[0]} [{turn.arguments['url']}]")
+    return finish(view, "The pages do not say.")
 
 
 def _is_question(seen: Seen) -> str:
@@ -364,7 +376,7 @@ CASES = (
                 "text": "At which temperature is stoneware fired? Name the sources.",
             }
         ],
-        {},
+        {"": _research},
         tells("1,200"),
     ),
     Case(

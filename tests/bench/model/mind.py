@@ -100,15 +100,10 @@ def finish(view: View, text: str) -> Answer:
 
 def change(view: View, edits: Sequence[Edit], told: str) -> Answer:
     """Look, test, edit what was seen, test again, and report; as few turns as a good agent takes."""
-    repo = re.search(r"/[\w./-]+/repo-[\w-]+", view.asked)
-    if (copy := view.tool("copy_project")) and not view.called(copy) and repo:
-        return call((copy, {"repo": repo[0], "folder": "work"}))
+    if asked := ask_for_copy(view):
+        return asked
     run = view.tool("test_changes", "run_tests")
-    where = {"folder": "work"} if view.called("copy_project") else {}
-    if view.called("copy_project") and run == "test_changes":
-        arguments: dict[str, Any] = where
-    else:
-        arguments = dict.fromkeys(view.tools[run].get("required", ()), ".")
+    arguments = {name: folder_of(view) or "." for name in view.tools[run].get("required", ())}
     done = {(turn.arguments.get("path", ""), _first_old(turn)) for turn in view.called(*EDITORS)}
     missing = [edit for edit in edits if edit.old and edit.old not in view.text]
     unread = [edit.path for edit in missing if not any(path.endswith(edit.path) for path, _ in done)]
@@ -129,8 +124,21 @@ def change(view: View, edits: Sequence[Edit], told: str) -> Answer:
 EDITORS = ("edit_file", "edit", "patch_file", "write_file")
 
 
+def folder_of(view: View) -> str:
+    """The folder of the workspace that the prompt names as the project's copy; empty if it names none."""
+    found = re.findall(r" to ([\w.-]+) in the workspace|([\w.-]+) in the workspace is a copy", view.text)
+    return "".join(found[-1]) if found else ""
+
+
+def ask_for_copy(view: View) -> Answer | None:
+    """A call that copies the repository into the workspace, if that is still to be done."""
+    repo = re.search(r"/[\w./-]+/repo-[\w-]+", view.asked)
+    copy = view.tool("copy_project")
+    return call((copy, {"repo": repo[0]})) if repo and copy and not folder_of(view) else None
+
+
 def _here(view: View, path: str) -> str:
-    return f"work/{path}" if view.called("copy_project") else view.path(path)
+    return f"{folder}/{path}" if (folder := folder_of(view)) else view.path(path)
 
 
 def _first_old(turn: Turn) -> str:

@@ -47,7 +47,7 @@ def choose(request: Request, *, careless: bool = False) -> Answer:
     if not (found := re.search(r"The goal:\n(.*?)(?=\n\n|\nWhat was given|$)", asked, re.DOTALL)):
         return _say(answer="Nothing more.", citations=[])
     if asked.startswith("Answer the person"):
-        return _say(answer="It is done.", citations=re.findall(r"<result-\w+ task='([\w-]+)'", asked))
+        return _say(answer="It is done.", citations=re.findall(r"\btask='([\w-]+)'", asked))
     text = found[1]
     if careless:
         first = re.split(r"[,.;:]\s|\b(?:and|then|but)\b", text)[0]
