@@ -1,10 +1,13 @@
 """What plans came to: summaries, outcomes, and what of the steps is said of the whole."""
 
+from pathlib import Path
+
 import pytest
 
-from services.cortex.goals import StepResult
+from services.cortex.goals import StepResult, lift
 from services.cortex.plan_actions import plan_outcome, summarise_results
 from services.cortex.plan_parser import address_step, build_on, call_in, parse_plan
+from services.cortex.recorded_tests import plan_tests
 from shared.contracts import ResultOutcome, TaskStatus, TaskStep
 from shared.errors import ActionError
 from shared.plans import StepOutput, plan_of, step_name
@@ -61,6 +64,31 @@ def test_what_steps_changed_and_tested_is_that_of_the_plan() -> None:
     assert data["patches"] == ["/o/a.patch", "/o/b.patch"]
     assert data["patch_targets"] == change["patch_targets"]
     assert data["tests"] == {"passed": 3}
+
+
+def test_of_the_patches_for_a_folder_the_last_counts() -> None:
+    def change(path: str) -> dict[str, object]:
+        return {"patches": [path], "patch_targets": [{"path": path, "folder": "/srv/a"}]}
+
+    merged = lift(
+        [change("/o/a.patch"), change("/o/b.patch"), {"tests": {"passed": 1}, **change("/o/m.patch")}]
+    )
+    assert merged == {"tests": {"passed": 1}, **change("/o/m.patch")}
+
+
+def test_tests_are_run_with_what_was_changed_since_the_last_run(tmp_path: Path) -> None:
+    patch = tmp_path / "a.patch"
+    patch.write_text("--- a\n+++ b\n")
+    changed = {"patch_targets": [{"path": str(patch), "folder": "/srv/a"}]}
+    tried = plan_tests("/srv/a", [{"tests": {"passed": 1}}, changed], always=False)
+    assert tried is not None
+    assert tried.context["action"] == "try_patch"
+    assert tried.context["params"]["patch"] == "--- a\n+++ b\n"
+    assert plan_tests("/srv/a", [{**changed, "tests": {"passed": 1}}], always=True) is None
+    assert plan_tests("/srv/b", [changed], always=False) is None
+    run = plan_tests("/srv/b", [changed], always=True)
+    assert run is not None
+    assert run.context["action"] == "run_tests"
 
 
 def test_what_was_done_before_is_filled_in_and_not_waited_for() -> None:

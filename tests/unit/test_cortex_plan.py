@@ -1,5 +1,8 @@
 """Plans: texts become steps that wait for each other; what can never be done is refused by name."""
 
+import contextlib
+import time
+
 import pytest
 
 from services.cortex.__main__ import read_options
@@ -84,6 +87,17 @@ def test_what_only_reads_like_it_stays_in_the_step(text: str) -> None:
 )
 def test_numbers_in_a_sentence_make_no_list(text: str) -> None:
     assert shape(text) == [(text, ())]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1. x " * 3_000, "after " * 15_000, "after step " * 9_000, "(" * 30_000, "1, " * 20_000, "- " * 20_000],
+)
+def test_odd_texts_are_read_quickly(text: str) -> None:
+    begun = time.process_time()
+    with contextlib.suppress(ActionError):
+        parse_plan(text)
+    assert time.process_time() - begun < 2
 
 
 def test_lines_that_follow_a_step_belong_to_it() -> None:
