@@ -159,6 +159,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The temperature of answers; below 0: what the provider chooses (reasoning models refuse any other)."""
     brain_answer: Annotated[int, Meta(ge=256, le=1_000_000)] = 8_192
     """The most tokens of one answer, where a request has no limit of its own and the format wants one."""
+    brain_images: bool = True
+    """Whether models are shown the images and PDFs that a task refers to; those that cannot see get their
+    names."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Context = 0

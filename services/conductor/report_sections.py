@@ -286,7 +286,7 @@ def _cost(results: Results, left: str) -> list[str]:
             continue
     if not total.calls:
         return []
-    price = f", {total.cost:.4f} US dollars" if total.cost else ", no price is configured"
+    price = f", {total.cost:.4f} US dollars" if total.cost else ", – US dollars (no price is known)"
     about = " (estimated)" if total.estimated else ""
     rows = [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
     if cached := format_cached(total.input_tokens, total.cached_tokens):

@@ -368,6 +368,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         task_id=task.task_id,
         parent_goal_id=goal.goal_id,
         goal_id=goal.part_of or goal.goal_id,
+        cause=goal.cause,
         text=task.text,
         assignee=task.assignee,
         requester=subjects.CONDUCTOR,
@@ -387,8 +388,11 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
 
 def workspaces_before(goal: Goal, task: GoalTask) -> tuple[str, ...]:
     """The workspaces of all tasks that ``task`` builds on, in the order of the plan; of none if it merges."""
-    before = set() if task.merges else ancestors(goal, task)
-    return tuple(each.workspace or each.task_id for each in goal.tasks if each.name in before)
+    if task.merges:
+        return ()
+    before = ancestors(goal, task)
+    own = (each.workspace or each.task_id for each in goal.tasks if each.name in before)
+    return (*goal.starts_from, *own)
 
 
 # --- when a model is asked -----------------------------------------------------------------------

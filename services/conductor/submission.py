@@ -145,7 +145,7 @@ def as_senders(submission: Submission, sender: str) -> Submission:
     the lane of a person's urgent tasks. Whom an agent wants one for counts from a witness alone.
     """
     if sender == subjects.USER:
-        return msgspec.structs.replace(submission, part_of="", depth=0, asker="")
+        return msgspec.structs.replace(submission, part_of="", cause="", starts_from=(), depth=0, asker="")
     urgent = submission.priority is TaskPriority.URGENT
     return msgspec.structs.replace(
         submission,
@@ -175,6 +175,8 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         said=submission.said,
         person=submission.person,
         part_of=submission.part_of,
+        cause=submission.cause,
+        starts_from=submission.starts_from,
         depth=submission.depth,
         asker=submission.asker,
         submitted_at=moment.isoformat(timespec="microseconds"),

@@ -15,6 +15,7 @@ from shared.contracts.base import amended
 from shared.errors import ActionError
 from shared.messaging.correspondence import PendingReplies
 from shared.plans import StepOutput, step_name
+from shared.tasks.context import goal_of, workspace_name
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
 
@@ -35,6 +36,35 @@ class StepResult(StepOutput, frozen=True, kw_only=True):
     def done(self) -> bool:
         """Whether it completed, and its action did not fail."""
         return self.status is TaskStatus.COMPLETED and self.outcome is not ResultOutcome.FAILED
+
+
+LIFTED = ("tests", "patches", "patch_targets")
+"""What of a step's data is that of the whole work: the last run of tests, and what was changed."""
+
+
+def lift(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the data of several steps, in their order, say of the whole work.
+
+    Of the patches for one folder the last counts, which has what those before it have: steps that build on
+    each other begin with what was changed, and of others the conductor makes one.
+    """
+    found: dict[str, Any] = {}
+    targets: dict[str, Any] = {}
+    patches: list[Any] = []
+    for each in data:
+        if each.get("tests"):
+            found["tests"] = each["tests"]
+        targets |= {target.get("folder"): target for target in each.get("patch_targets") or ()}
+        patches += each.get("patches") or ()
+    latest = {target.get("path") for target in targets.values()}
+    aimed = {target.get("path") for each in data for target in each.get("patch_targets") or ()}
+    if patches:
+        found["patches"] = list(
+            dict.fromkeys(path for path in patches if path in latest or path not in aimed)
+        )
+    if targets:
+        found["patch_targets"] = list(targets.values())
+    return found
 
 
 class GoalEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,14 +101,26 @@ class GoalClient:
         task = current.task
         # Without what an envelope has: another attempt has to submit the very same.
         plan = {"steps": [msgspec.to_builtins(step) for step in steps]}
-        part = {"part_of": task.goal_id or task.task_id, "depth": current.hops + 1}
+        own = workspace_name(task)
+        done = [name for name in current.subtasks if name != own]
+        part = {
+            "part_of": goal_of(task),
+            "cause": task.id,
+            "starts_from": [*task.starts_from, own, *done],
+            "depth": current.hops + 1,
+            "asker": Speaker.of(task).name,
+        }
         goal_id = f"goal_{self._bus.derive_id('plan', task.id, current.own_key(key))}"
         end = await self._run(goal_id, text, {"plan": plan}, part)
-        results = {result.name: result for result in end.steps}
-        if not results:
+        if not end.steps:
             raise ActionError(end.report.summary)
-        wanted = [step_name(step.step_number) for step in steps]
-        return tuple(results[name] for name in wanted if name in results)
+        current.subtasks |= {f"{goal_id}-{step.step_number}-1": None for step in steps}
+        results = {result.name: result for result in end.steps}
+        found = [results.pop(step_name(step.step_number)) for step in steps]
+        if results:  # merges of what several steps changed, which the conductor added
+            merged = lift([found[-1].data, *(each.data for each in results.values())])
+            found[-1] = msgspec.structs.replace(found[-1], data={**found[-1].data, **merged})
+        return tuple(found)
 
     async def run_words(self, text: str, context: Mapping[str, Any]) -> GoalEnd:
         """Have the conductor plan ``text`` and carry it out; raises ActionError with why it failed."""
@@ -100,7 +142,6 @@ class GoalClient:
             "priority": task.priority.value,
             "deadline": task.deadline,
             "said": pass_on(self._bus, task),
-            "asker": Speaker.of(task).name,
             **more,
         }
 

@@ -3,14 +3,14 @@
 import asyncio
 from typing import Any
 
-from services.cortex.goals import GoalClient
+from services.cortex.goals import GoalClient, lift
 from services.cortex.job_files import Job, job_of
 from services.cortex.job_reports import because
 from services.cortex.job_worker import JobWorker
 from services.cortex.model_plans import find_spelled_out
 from services.cortex.plan_actions import PlanActions
 from services.cortex.plan_parser import parse_plan
-from services.cortex.recorded_tests import end_with_tests, find_repo, lift
+from services.cortex.recorded_tests import end_with_tests, find_repo
 from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskRequest
 from shared.plans import plan_of

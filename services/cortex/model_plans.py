@@ -16,6 +16,7 @@ from shared.plans import AgentPage, Plan, PlanLimits, Step, find_fault, format_a
 from shared.tasks.actions import Action
 
 MAX_STEPS = 20  # The most steps of a model's plan: with more it lists instead of planning
+CATALOGUE = 8_000  # Characters of the agents in a question for a plan, a tenth of a goal's tokens
 MAX_SUBTASKS = 5  # The most steps of a plan within a run
 MAX_MESSAGES = 10  # The most messages of the conversation before that a plan is made from
 Estimate = Literal["", "low", "medium", "high"]
@@ -98,7 +99,7 @@ def format_scope(scope: PlanScope) -> str:
         "action empty if the assignee is to work it out from the description, and make one step of what one "
         'can work out in one go. In params and descriptions "${2}" stands for the output of '
         f"step 2, which must be among the dependencies.\n\nYou are {scope.agent}. The agents at work, with "
-        f"their actions:\n{format_agents(scope.agents.values())}"
+        f"their actions:\n{format_agents(scope.agents.values(), limit=CATALOGUE)}"
     )
 
 

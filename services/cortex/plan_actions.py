@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.cortex.goals import GoalClient, StepResult
+from services.cortex.goals import GoalClient, StepResult, lift
 from services.cortex.model_plans import PlanScope, ask_for_plan, find_spelled_out, plan_without_model
 from services.cortex.modes import (
     MAX_QUERY,
@@ -30,7 +30,7 @@ from services.cortex.plan_parser import (
     require_tools,
     step_of,
 )
-from services.cortex.recorded_tests import end_with_tests, lift, require_repo
+from services.cortex.recorded_tests import end_with_tests, require_repo
 from services.cortex.run import Run
 from services.cortex.run_state import Query, RunState
 from shared import subjects

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.cortex.goals import GoalClient
+from services.cortex.goals import GoalClient, lift
 from shared import subjects
 from shared.contracts import ResultOutcome, TaskStep, TestRun
 from shared.contracts.task import worst_of
@@ -19,8 +19,6 @@ from shared.skills.git import find_any
 from shared.tasks.actions import Outcome
 from shared.text.prose import PATH_IN_TEXT
 
-LIFTED = ("tests", "patches", "patch_targets")
-"""What of a step's data is that of the whole work: the last run of tests, and what was changed."""
 RUN_TESTS, TRY_PATCH = "run_tests", "try_patch"
 MAX_PATCH = 500_000  # Bytes of a patch that is tried; the tests of what a larger one changes are not run
 
@@ -54,18 +52,6 @@ def find_repo(text: str, context: Mapping[str, Any], settings: Settings) -> str:
         if find_any(Path(repo)) or read_project(Path(repo)).parts:
             return repo
     return ""
-
-
-def lift(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the data of several steps, in their order, say of the whole work."""
-    found: dict[str, Any] = {}
-    for each in data:
-        if each.get("tests"):
-            found["tests"] = each["tests"]
-        for name in ("patches", "patch_targets"):
-            known = found.setdefault(name, [])
-            known += [value for value in each.get(name) or () if value not in known]
-    return {name: value for name, value in found.items() if value}
 
 
 def plan_tests(repo: str, data: Sequence[Mapping[str, Any]], *, always: bool) -> TaskStep | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.cortex import perception
-from services.cortex.goals import GoalClient, StepResult
+from services.cortex.goals import LIFTED, GoalClient, StepResult, lift
 from services.cortex.model_plans import (
     MAX_SUBTASKS,
     PlanScope,
@@ -18,7 +18,6 @@ from services.cortex.model_plans import (
 )
 from services.cortex.perception import perceive
 from services.cortex.plan_parser import address_step, build_on, call_in
-from services.cortex.recorded_tests import LIFTED, lift
 from services.cortex.run_state import (
     FAILED,
     MAX_KEPT,

@@ -39,6 +39,7 @@ class NamedFile(msgspec.Struct, frozen=True, kw_only=True):
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """What one task's result claims: that ``tests`` passed, patches as text, files of code.
 
+    ``made`` are the patches that it made itself, also if they are delivered as a part of another's.
     ``there`` says how many files are there, ``missing`` which are not. An inspection (``inspected``) claims
     versions and numbers of findings of its ``tools``, and how often each of the repository's ``rules`` is
     broken, by rule and source.
@@ -48,6 +49,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     author: str = ""
     tests: bool = False
     patches: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
     files: tuple[NamedFile, ...] = ()
     there: int = 0
     missing: tuple[str, ...] = ()
@@ -57,7 +59,10 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
-    """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
+    """The claims of a completed result; its files count if they lie beneath ``folders``, without links.
+
+    Of its patches those count that it says it delivers, if it says so: others were tried on the way.
+    """
     metadata = as_mapping(result.get("metadata"))
     inspection = as_mapping(metadata.get("inspection"))
     inline = (metadata.get(key) for key in PATCHES)
@@ -69,6 +74,9 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
     tests = next(accounts, {})
     paths = [path for path in as_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
+    delivered = as_texts(metadata.get("patches"))
+    made, _ = _look_up([path for path in delivered if path.startswith("/")], folders)
+    handed = [file for file in there if file in made] if "patches" in metadata else there
     return Claims(
         task=name,
         author=str(result.get("agent") or ""),
@@ -76,7 +84,8 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         and not (tests.get("problem") or tests.get("incomplete"))
         and isinstance(tests["command"], str)
         and bool(tests["command"].strip()),
-        patches=(*filter(_is_patch, inline), *_patch_files(there)),
+        patches=tuple(dict.fromkeys((*filter(_is_patch, inline), *_patch_files(handed)))),
+        made=tuple(_patch_files(made)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         there=len(there),
         missing=missing,

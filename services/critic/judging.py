@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -110,7 +111,7 @@ def settle_criteria(results: Mapping[str, Any], rerun: Rerunner) -> list[JudgedC
 
 def _tests_of(task: str, results: Mapping[str, Any], rerun: Rerunner) -> TestRun | None:
     """The run of all tests that a review relies on: its own, else that on record; None if it says little."""
-    tests = rerun.tests.get(task)
+    tests = rerun.tests.get(task) or rerun.tests_of(rerun.trees.get(task, Path()))
     if tests is None and task not in rerun.weakened:
         try:
             tests = msgspec.convert(

@@ -281,6 +281,8 @@ def _asserts(line: str) -> bool:
 
 # --- a patch as a reviewer reads it -----------------------------------------------------------------
 
+LEAST = 2_000  # Characters that the part of a file has, while there are any
+MAX_NAMED = 60  # Files that are named only; the others are counted
 LONGEST_LINE = 400  # Characters of a line of a patch that are shown: a longer one was not written by hand
 MADE = re.compile(
     r"(?:.*/)?(?:[\w.-]*lock(?:\.json|\.yaml|b)?|go\.sum|[\w.-]+\.(?:min\.\w+|map|svg|snap|ipynb|pb\.go|csv))"
@@ -297,22 +299,27 @@ def format_changes(changes: Sequence[FileChange], limit: int, shown: Iterable[st
     known = set(shown)
     order = sorted(changes, key=lambda each: (bool(MADE.fullmatch(each.path)), not is_test(each.path)))
     parts: list[str] = []
+    named: list[str] = []
     left = limit
     for position, change in enumerate(order):
-        size = f"{change.path} (+{len(change.added)} -{len(change.removed)} lines)"
-        if change.text in known:
-            parts.append(f"[{size}: the same as above]")
-            continue
-        text = "\n".join(_shorten(line) for line in change.text.split("\n") if not line.startswith("index "))
+        size = f"{clean(change.path, 200)} (+{len(change.added)} -{len(change.removed)} lines)"
         # Whoever is short leaves more for the others.
-        share = left // (len(order) - position)
-        if len(text) > share:
-            kept = text[:share].rpartition("\n")[0]
-            more = text.count("\n") - kept.count("\n")
-            text = f"{kept}\n[{size}: {more} more lines of this part are not shown]" if kept else ""
-        parts.append(text or f"[{size}: not shown]")
-        left -= min(len(text), share)
-    return "\n".join(parts)
+        share = max(left // (len(order) - position), min(left, LEAST))
+        if change.text in known:
+            named.append(f"{size}: the same as above")
+        elif share < LEAST // 4 and len(change.text) > share:
+            named.append(f"{size}: not shown")
+        else:
+            lines = (line for line in change.text.split("\n") if not line.startswith("index "))
+            text = "\n".join(map(_shorten, lines))
+            if len(text) > share:
+                kept = text[:share].rpartition("\n")[0]
+                more = text.count("\n") - kept.count("\n")
+                text = f"{kept}\n[{size}: {more} more lines of this part are not shown]"
+            parts.append(text)
+            left -= min(len(text), share)
+    rest = [f"and {len(named) - MAX_NAMED:,} more files"] if len(named) > MAX_NAMED else []
+    return "\n".join([*parts, *(f"[{each}]" for each in (*named[:MAX_NAMED], *rest))])
 
 
 def _shorten(line: str) -> str:

@@ -80,8 +80,8 @@ class Rerunner:
         alone = all(claim.author == self._own_name for claim in claims)
         self.trees |= {claim.task: repo for claim in claims} if repo is not None else {}
         for claim in claims:
-            if claim.patches:
-                self._read_changes(claim, results[claim.task])
+            if claim.made or claim.patches:
+                await asyncio.to_thread(self._read_changes, claim, results[claim.task])
             self.record.count(Checked(files=claim.there))
             for path in claim.missing:
                 self.record.refute(claim.task, f"it names a file that is not there: {path}")
@@ -100,16 +100,25 @@ class Rerunner:
             self._skip(claims, str(error))
         return self.record
 
-    async def run_tests(self, repo: Path) -> TestRun:
-        """The tests of ``repo`` as it is, run by the engineer; raises ActionError."""
-        return (await self._tester(repo, "")).after
+    def tests_of(self, tree: Path | None) -> TestRun | None:
+        """The run of the tests of ``tree``, if there was one."""
+        there = (name for name, each in self.trees.items() if each == tree)
+        return next((self.tests[name] for name in there if name in self.tests), None)
+
+    async def run_tests(self, tree: Path) -> TestRun:
+        """The tests of ``tree``: the run that was made, else one by the engineer; raises ActionError."""
+        if known := self.tests_of(tree):
+            return known
+        if any(self.changes.get(name) for name, each in self.trees.items() if each == tree):
+            raise ActionError("The tests cannot be run with the patch", "What programs found says why")
+        return (await self._tester(tree, "")).after
 
     def _read_changes(self, claim: Claims, result: Mapping[str, Any]) -> None:
         """Read what the patches of ``claim`` change; tests that they weaken refute it.
 
         Not those that the words of the task may ask for, nor those of a patch that a person made.
         """
-        changes = [change for patch in claim.patches for change in parse_patch(patch)]
+        changes = [change for patch in claim.made or claim.patches for change in parse_patch(patch)]
         weakened = find_weakened(changes)
         self.changes[claim.task], self.weakened[claim.task] = changes, weakened
         words = f"{result.get('task') or ''}\n{result.get('success_criteria') or ''}"
@@ -190,7 +199,8 @@ class Rerunner:
             elif problem is not None:
                 applied = [patch] if copy == fresh else [*applied, patch]
                 self.record.confirm(task, "its patch applies", Checked(patches=1))
-                left = [change.path for change in parse_patch(patch) if not change.deleted][:200]
+                changes = await asyncio.to_thread(parse_patch, patch)
+                left = [change.path for change in changes if not change.deleted][:200]
                 inside = [name for name in left if not name.startswith("/") and ".." not in Path(name).parts]
                 names = [name for name in inside if (copy / name).is_file()]
                 await check_code(self.record, task, copy, names)

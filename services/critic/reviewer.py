@@ -1,7 +1,7 @@
 """The reviewer: a model that reads the patch and the record, looks at the project, and judges."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,7 @@ from services.critic.patch import FileChange, format_changes
 from services.critic.rerun import Rerunner
 from services.critic.review import leave_open
 from shared.agent.context import AgentContext
-from shared.contracts import CommandVerdict, TestRun, Verdict
+from shared.contracts import CommandVerdict, Verdict
 from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.reasoning.tools import FINISH
@@ -157,12 +157,10 @@ class ReviewTools:
     If there are several, a path begins with the name of one's folder.
     """
 
-    def __init__(
-        self, context: AgentContext, trees: Iterable[Path], run_tests: Callable[[Path], Awaitable[TestRun]]
-    ) -> None:
+    def __init__(self, context: AgentContext, trees: Iterable[Path], rerun: Rerunner) -> None:
         self._context = context
         self._trees = {tree.name: tree for tree in trees}
-        self._run_tests = run_tests
+        self._rerun = rerun
 
     @register_action(
         "Read lines of a file, with their numbers, as it is with the patch applied",
@@ -199,7 +197,7 @@ class ReviewTools:
     async def run_tests(self, project: str = "") -> Outcome:
         """The counts, and the first failures."""
         tree, _ = self._find(project)
-        tests = await self._run_tests(tree)
+        tests = await self._rerun.run_tests(tree)
         failures = [f"- {each.test}: {each.message} ({each.source})" for each in tests.failures[:10]]
         head = f"{tests.command or 'no command'}: {format_counts(tests)}. {tests.problem}".strip()
         return Outcome(output="\n".join([head, *failures]))
@@ -223,15 +221,7 @@ async def open_tools(context: AgentContext, results: Iterable[str], rerun: Rerun
         if made_for_it or (await context.judge_read(str(tree), deep=True)).verdict is CommandVerdict.ALLOW:
             trees.append(tree)
 
-    async def run_tests(tree: Path) -> TestRun:
-        there = [name for name, each in rerun.trees.items() if each == tree]
-        if known := [rerun.tests[name] for name in there if name in rerun.tests]:
-            return known[0]
-        if any(rerun.changes.get(name) for name in there):
-            raise ActionError("The tests cannot be run with the patch", "What programs found says why")
-        return await rerun.run_tests(tree)
-
-    return ReviewTools(context, trees, run_tests) if trees else None
+    return ReviewTools(context, trees, rerun) if trees else None
 
 
 # --- asking -----------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ class Engineer(Agent):
             delivery = await self._deliver(self._changes())
             commands, origin = commands_of(self.context), partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
+            self.context.current_task.add_changes(outcome.data["patch_targets"])
         outcome = report.judge_words(outcome, self.context.current_task.facts)
         return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
 
@@ -148,7 +149,10 @@ class Engineer(Agent):
         workspace, task = await open_workspace(self.context), self.context.task
         known = read_origins(self.context.settings, task).folders
         for name, origin in known.items():
-            if origin.source == str(source) and origin.by != task.task_id and (workspace / name).is_dir():
+            # Another task made it, or an earlier attempt that was killed afterwards
+            is_given = origin.by != task.task_id or self.context.current_task.attempt > 1
+            is_whole = not origin.unfinished and (workspace / name).is_dir()
+            if origin.source == str(source) and is_given and is_whole:
                 output = f"{name} in the workspace is a copy of {source} already, with what was done to it"
                 return Outcome(output=output, data={"folder": name, "not_copied": []})
         name = folder or slug(source.name)
@@ -173,7 +177,9 @@ class Engineer(Agent):
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
         _, patch = await self._changed(await open_workspace(self.context), folder, whole=True)
-        return await self._try(require_folder(str(source)), patch)
+        # A loop goes on to change what it tried: its patch is what there is in the end.
+        keep = bool(self.context.task.context.get("action"))
+        return await self._try(require_folder(str(source)), patch, keep=keep)
 
     @register_action("Show a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
@@ -207,16 +213,21 @@ class Engineer(Agent):
             raise ActionError(history.problem, "Name a folder that lies in a git repository")
         return history
 
-    async def _try(self, folder: Path, patch: bytes) -> Outcome:
-        """The tests with a change, beside those without it (data key ``tests_before``)."""
+    async def _try(self, folder: Path, patch: bytes, *, keep: bool = True) -> Outcome:
+        """The tests with a change, beside those without it (data key ``tests_before``).
+
+        The patch is among the outputs if it is to be kept.
+        """
         task_id, facts = self.context.task.task_id, self.context.current_task.facts
         known = self._before if self._before[:2] == (task_id, folder) else None
         before = known[2] if known else (await self._test(folder))[0]
         tests, skipped = await self._test(folder, patch)
-        path = self._changes() / "tried.patch"
-        await asyncio.to_thread(write_atomically, path, patch)
         facts["tests_before"] = before.to_dict()
         outcome = report.report_tests(tests, skipped, before)
+        if not keep:
+            return outcome
+        path = self._changes() / "tried.patch"
+        await asyncio.to_thread(write_atomically, path, patch)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:

@@ -339,7 +339,8 @@ def _utc(time: str) -> str:
 MAX_TEXT = 20_000  # Characters of one text; the message that it is from has all of it
 MAX_WHOLE = 2_000  # Rows of a task whose texts are whole; further ones have excerpts
 _QUOTED = re.compile(
-    r"What \w+ returned \(data; it gives no orders\):\n<data[^>\n]*>\n(.*)\n</data>(.*)", re.DOTALL
+    r"(It [\w ]+\.\n)?What \w+ returned \(data; it gives no orders\):\n<data[^>\n]*>\n(.*)\n</data>(.*)",
+    re.DOTALL,
 )
 
 
@@ -448,7 +449,7 @@ class _Details:
                 message, given = found
                 text = str(message.body.get("text", ""))
                 if quoted := _QUOTED.fullmatch(text):  # the frame tells a model that it is data
-                    text = quoted[1] + quoted[2]
+                    text = "".join(filter(None, quoted.groups()))
                 row.output = excerpt(text, MAX_TEXT) or row.output
                 row.input = excerpt(given, MAX_TEXT) or row.input
         named = {row.ref for row in rows}

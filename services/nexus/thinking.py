@@ -164,8 +164,8 @@ class DeskToolbox(Toolbox):
         self.answers: list[tuple[Answer, str]] = []
         self.told: list[str] = []  # What tools told, and memory
         self.packet = ContextPacket(query=request.text)
-        self.offer: AskedBack | None = None
-        self._turn_failed = self._has_looked = False
+        self.offer: tuple[str, AskedBack] | None = None  # what is asked whether it shall be done
+        self._acted = self._is_open = self._has_looked = False
         self._called: dict[str, str] = {}
 
     def find_form(self, text: str) -> str:
@@ -183,16 +183,16 @@ class DeskToolbox(Toolbox):
         return self._offers
 
     def concluded(self) -> bool:
-        """Whether the calls of this turn did what the message asks for: the person gets their answers."""
-        failed, self._turn_failed = self._turn_failed, False
-        return bool(self.answers) and not failed
+        """Whether all calls of this turn did something: the person gets their answers."""
+        ended, self._acted, self._is_open = self._acted and not self._is_open, False, False
+        return ended
 
     def check(self, name: str, arguments: str) -> dict[str, Any]:
         """As Toolbox; a call that is not run keeps the turn from ending the loop."""
         try:
             return super().check(name, arguments)
         except ActionError:
-            self._turn_failed = True
+            self._is_open = True
             raise
 
     async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
@@ -200,7 +200,7 @@ class DeskToolbox(Toolbox):
         try:
             return await (self._recall(params["text"]) if name == RECALL else self._call(name, params))
         except BaseException:
-            self._turn_failed = True
+            self._is_open = True
             raise
 
     async def _call(self, name: str, params: Mapping[str, Any]) -> Outcome:
@@ -208,31 +208,38 @@ class DeskToolbox(Toolbox):
         text = " ".join(filter(None, map(str, params.values())))
         if refusal := await self.guard.judge(tool, text):
             if refusal.offers and self.offer is None and not self._has_looked:
-                shown = shorten(_as_order(tool, params), 3_000)
-                self.offer = AskedBack(
-                    choices=(
-                        Choice(label=flatten(f"Yes: {shown}", 200), text=command(name, shown)),
-                        Choice(label="No"),
-                    )
+                shown = flatten(_as_order(tool, params), 3_000)
+                self.offer = (
+                    shown,
+                    AskedBack(choices=(Choice(label="Yes", text=command(name, shown)), Choice(label="No"))),
                 )
             raise ActionError(f"Refused: {refusal.why}")
         answer = await self._run(tool, params)
         if tool.effect is Effect.READS:
-            self.guard.has_read |= name in OTHERS
-            self._has_looked |= name in OTHERS  # what a mail or a page asks for is not even offered
-            self.told.append(answer.text)
+            self._hear(name, answer.text)
         elif answer.outcome is ResultOutcome.FAILED and answer.asks is None:
             raise ActionError(answer.text)
         else:
             if answer.asks is None:
                 self.guard.note(tool)
-            self.offer = None
+            self.offer, self._acted = None, True
             self.answers.append((answer, tool.used))
         return Outcome(output=answer.text, evidence_refs=answer.citations, kinds=KINDS.get(name, PRIVATE))
 
+    def _hear(self, name: str, text: str) -> None:
+        """Note what a tool told, or memory: the model is to go on."""
+        self._is_open = True
+        self.guard.has_read |= name in OTHERS
+        self._has_looked |= name in OTHERS and name != RECALL  # what a mail asks for is not even offered
+        self.told.append(text)
+
     async def _find_likely(self) -> Collection[str]:
-        """The tools that the message is for without a model, the likeliest and the next ones."""
+        """The tools that the message is for without a model, the likeliest and the next ones; all of them
+        while memory, which tells that, is away.
+        """
         decision = await self._desk.decider.decide_in(self._request)
+        if decision.is_without_memory:
+            return self._tools
         return (decision.tool, *decision.others)
 
     async def _run(self, tool: Tool, params: Mapping[str, Any]) -> Answer:
@@ -254,8 +261,8 @@ class DeskToolbox(Toolbox):
 
     async def _recall(self, text: str) -> Outcome:
         """What memory holds about ``text``."""
-        self.guard.has_read = True
         packet, _ = await self._answerer.search(text)
+        self._hear(RECALL, "")
         self.know(packet)
         lines = [f"[{item.evidence_id}] {flatten(item.text, 1_000)}" for item in packet.bullets]
         return Outcome(output="\n".join(lines) or "Memory holds nothing about that.")
@@ -264,12 +271,12 @@ class DeskToolbox(Toolbox):
         """Take over what calls of an earlier attempt came to."""
         for message in messages:
             self._called |= {call.id: call.name for call in message.tool_calls}
-            tool = self._tools.get(self._called.get(message.tool_call_id, ""))
-            told = _RESULT.search(message.text)
-            if tool is None or told is None:
+            name, told = self._called.get(message.tool_call_id, ""), _RESULT.search(message.text)
+            if told is None or name not in self._bound:
                 continue
-            self.told.append(told[1])
-            if tool.effect is not Effect.READS:
+            self._hear(name, told[1])
+            tool = self._tools.get(name)
+            if tool and tool.effect is not Effect.READS:
                 goal = GOAL.search(told[1])
                 self.guard.note(tool)
                 self.answers.append(
@@ -440,12 +447,10 @@ class Thinker:
         if box.answers:
             return self._conclude(box, response.text)
         if box.offer is not None:
-            head = f"{response.text}\nShall I do this?"
+            offered, asks = box.offer
+            text = format_question(f"{response.text}\nShall I do this: {offered}", asks)
             return msgspec.structs.replace(
-                response,
-                text=format_question(head, box.offer)[:MAX_TEXT],
-                asks=box.offer,
-                outcome=ResultOutcome.FAILED,
+                response, text=text[:MAX_TEXT], asks=asks, outcome=ResultOutcome.FAILED
             )
         return response
 

@@ -24,7 +24,14 @@ from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import message_of
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.reasoning.checkpoint import read_talk
-from shared.reasoning.prompts import conclude, decline, frame_objections, frame_task, words_of
+from shared.reasoning.prompts import (
+    conclude,
+    decline,
+    frame_objections,
+    frame_task,
+    show_references,
+    words_of,
+)
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, kinds_of
 from shared.tasks.profiles import Profile
@@ -62,8 +69,8 @@ class Agent:
         name = task.context.get("action")
         if not name and context.models.model.available and (talk := await read_talk(context.bus, task)):
             conclusion = await context.run_loop(frame_objections(task), talk=talk)
-            refs, paths = talk.evidence_refs, talk.output_paths
-            return conclude(conclusion.after(refs, paths))
+            refs = tuple(dict.fromkeys((*talk.evidence_refs, *conclusion.evidence_refs)))
+            return conclude(msgspec.structs.replace(conclusion, evidence_refs=refs))
         if not name and context.models.model.available:
             memories, scores = await context.models.recall(task.text)
             if scores:
@@ -76,7 +83,7 @@ class Agent:
             )
             conclusion = await context.run_loop(
                 "\n\n".join(filter(None, (framed, await self.prepare(task)))),
-                history=history,
+                history=[*history, *show_references(context.current_task.references)],
                 may_rest=is_email_task(task),
             )
             return conclude(conclusion)

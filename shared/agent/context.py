@@ -204,7 +204,7 @@ class AgentContext:
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
         if current and talk:  # a provider's cache has it by its beginning
             persona, history, current.talk = talk.persona, talk.messages, talk.key
-        own = self.actions.select(actions) if offered is None else offered
+        own = self.actions.select(actions if chosen is None else chosen) if offered is None else offered
         toolbox = Toolbox({**own, **self._peers.select(others)}, may_rest=may_rest, form=form)
         caps = Caps(
             steps=max_steps or self.settings.max_steps,

@@ -1,9 +1,11 @@
 """Dispatches deliveries: decoded, checked, handled by type, then committed or dead-lettered."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -61,6 +63,7 @@ class Dispatcher:
         self._delegation = agent.context.delegation
         self._executor = executor
         self._said = SaidChecker(self._bus)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # The handlers of each type of envelope, in order: the first that returns an outbox has handled it
         context = agent.context
         self._handlers = {
@@ -110,7 +113,11 @@ class Dispatcher:
         handlers = self._handlers.get(type(envelope))
         if handlers is None:
             raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")
-        await self._commit_outbox(delivery, lambda: _first_answer(handlers, envelope))
+        goal_id = (envelope.parent_goal_id or envelope.goal_id) if isinstance(envelope, TaskResult) else ""
+        # Results of one goal change one record: side by side all but one would be for nothing.
+        turn = self._turns.setdefault(goal_id, asyncio.Lock()) if goal_id else contextlib.nullcontext()
+        async with turn:
+            await self._commit_outbox(delivery, lambda: _first_answer(handlers, envelope))
 
     async def dead_letter(self, delivery: Delivery, reason: str) -> None:
         """Store a dead letter; if it is a task, its failure is in the same commit."""

@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -19,6 +19,7 @@ from shared.bus.records import TaskState, read_task, read_task_state
 from shared.clock import parse_timestamp
 from shared.contracts import TOKEN, CommandVerdict, Node, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Postponed
+from shared.llm.protocol import Attached, find_kind
 from shared.sandbox.confined import ConfinedFolder
 from shared.tasks.context import Opened, find_workspace
 from shared.text.display import excerpt, sendable
@@ -26,6 +27,8 @@ from shared.text.display import excerpt, sendable
 MAX_REFERENCES = 50  # How many references of one task are opened
 MAX_TEXT = 20_000  # The most characters of one that are passed on
 MAX_FILE = 1_000_000  # The most bytes of a file that is read
+MAX_SHOWN = 3_700_000  # The most bytes of an image or PDF: 5 MB in base64, which Anthropic takes
+MAX_SHOWN_TOGETHER = 10_000_000  # The most bytes of all of a task: they go with each of its requests
 LINES_BEFORE = 20  # Lines before the one that a reference names from which on a file is shown
 REFERENCE = re.compile(r"(?:(?P<kind>memory|file|task):)?(?P<name>.+)", re.DOTALL)
 PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,9}))?", re.DOTALL)
@@ -61,6 +64,7 @@ class _Reading:
 
     def __init__(self, context: AgentContext, task: Task) -> None:
         self._context, self._task = context, task
+        self._shown = 0
 
     async def nodes(self, names: list[str]) -> tuple[Mapping[str, Node], str]:
         """The memory nodes among ``names``, by id, and why memory could not be asked if it could not."""
@@ -82,6 +86,8 @@ class _Reading:
             if ruling.verdict is not CommandVerdict.ALLOW:
                 raise Unopened(f"the policy does not allow to read it ({ruling.rule}): {ruling.why}")
             data = await asyncio.to_thread(self._read, path)
+            if kind := find_kind(data):
+                return self._show(PurePosixPath(path).name, kind, data)
             if b"\0" in data[:8192]:
                 raise Unopened("it is no text file")
             lines = data.decode("utf-8", "replace").splitlines(keepends=True)
@@ -129,7 +135,18 @@ class _Reading:
 
     def _read(self, path: str) -> bytes:
         with ConfinedFolder(self._workspace(path)) as folder:
-            return folder.read(path, MAX_FILE)
+            with folder.open_file(path) as file:
+                most = MAX_SHOWN if find_kind(file.read(16)) else MAX_FILE
+            return folder.read(path, most)
+
+    def _show(self, name: str, kind: str, data: bytes) -> Opened:
+        """An image or PDF as it is shown to a model, as long as there is room for it."""
+        self._shown += len(data)
+        if self._shown > MAX_SHOWN_TOGETHER:
+            raise Unopened(f"images and PDFs of a task have at most {MAX_SHOWN_TOGETHER:,} bytes together")
+        shown = Attached(name=sendable(name), kind=kind, data=data)
+        what = "An image" if shown.is_image else "A PDF"
+        return Opened(kind="file", output=f"({what}, which is shown before the task.)", shown=shown)
 
 
 def _parse(reference: str) -> tuple[str, str]:

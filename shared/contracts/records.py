@@ -145,8 +145,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
     ``left_out`` are parts of the request that are not done, ``question`` what a person has to say first.
     A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
-    task itself if it has none, whose workspace is shared; ``depth`` is how many goals it lies in. ``asker``
-    is whom the requester wants it for, if not for itself.
+    task itself if it has none, ``cause`` the message that submitted the task, ``starts_from`` the workspaces
+    that its tasks begin with; ``depth`` is how many goals it lies in. ``asker`` is whom the requester wants
+    it for, if not for itself.
     """
 
     goal_id: Token
@@ -183,6 +184,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     question: str = ""
     part_of: OptionalToken = ""
+    cause: OptionalToken = ""
+    starts_from: tuple[Token, ...] = ()
     depth: Count = 0
     asker: OptionalName = ""
 

@@ -51,7 +51,7 @@ class Due(Envelope, frozen=True, kw_only=True, tag="due.v1"):
     ``words`` are the times of a goal as they were written. ``runs`` counts how often it happened, ``last_at``
     is when it last did, ``last`` the goal or task that began then; ``missed`` counts the runs that were left
     out, and ``note`` says what became of the last one that was late or left out. ``job`` is a job as its file
-    has it (services.cortex.jobs), and ``text`` the part of it that lists show.
+    has it (services.cortex.job_files), and ``text`` the part of it that lists show.
     """
 
     due_id: Token

@@ -4,8 +4,8 @@ from typing import Any
 
 from shared.llm.clients import MalformedResponse, open_client
 from shared.llm.config import ModelConfig
-from shared.llm.dialects import ANSWER, GIVE, choose_shape, dialect_of, take_answer
-from shared.llm.protocol import Message, Pieces, Thought
+from shared.llm.dialects import ANSWER, GIVE, Shape, choose_shape, dialect_of, show, take_answer
+from shared.llm.protocol import Attached, Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -35,9 +35,13 @@ class AnthropicProvider:
                 try:
                     return self._read(question, await client.messages.create(**request))
                 except Exception as error:
-                    # A model may refuse the forced tool, or the schema.
-                    refused = getattr(error, "status_code", 0) == 400 and "tool_choice" in request
-                    if not (refused and self._dialect.lower("tool", str(error))):
+                    # A model may refuse the forced tool, or the schema, or what is attached.
+                    shape: Shape = "tool" if "tool_choice" in request else "text"
+                    attached = any(message.attached for message in question.messages)
+                    if getattr(error, "status_code", 0) != 400 or not (
+                        (attached and self._dialect.hide(str(error)))
+                        or self._dialect.lower(shape, str(error))
+                    ):
                         raise
 
     async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
@@ -92,7 +96,8 @@ class AnthropicProvider:
                 tools, request["tool_choice"] = [answer], {"type": "tool", "name": ANSWER}
             else:
                 parts.append(describe_schema(question.schema))
-        turns = _turns(arrange(messages), self._config.name)
+        shown = [show(self._dialect, each) for each in arrange(messages)]
+        turns = _turns(shown, self._config.name)
         # The server keeps what precedes a mark, and looks 20 blocks back from one: a turn may have more.
         marked = [tools[-1]] if tools else []
         if parts:
@@ -172,6 +177,13 @@ def _turns(messages: list[Message], model: str) -> list[dict[str, Any]]:
     return turns
 
 
+def _part(attached: Attached) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": attached.kind, "data": attached.base64}
+    if attached.is_image:
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": attached.name}
+
+
 def _blocks(message: Message, model: str) -> list[dict[str, Any]]:
     if message.role == "tool":
         result = {"type": "tool_result", "tool_use_id": message.tool_call_id}
@@ -179,6 +191,7 @@ def _blocks(message: Message, model: str) -> list[dict[str, Any]]:
     text = [{"type": "text", "text": message.text}] if message.text.strip() else []
     kept = list(message.kept) if message.kept_for == model else []
     return [
+        *map(_part, message.attached),
         *kept,
         *text,
         *(

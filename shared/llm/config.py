@@ -2,8 +2,9 @@
 
 import difflib
 import importlib.util
+import ipaddress
+import re
 from collections.abc import Collection
-from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -51,6 +52,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     effort: str = ""
     temperature: float | None = None
     answer: int = 8_192
+    images: bool = True
     concurrency: int = 16
     tokens_per_minute: int = 0
 
@@ -102,6 +104,7 @@ OF_AGENTS = (
     "brain_fallback",
     "brain_plan",
     "brain_review",
+    "brain_images",
     "brain_timeout",
     "brain_effort",
     "brain_temperature",
@@ -293,7 +296,8 @@ def _choose(
         effort=settings.brain_effort,
         temperature=settings.brain_temperature if settings.brain_temperature >= 0 else None,
         answer=settings.brain_answer,
-        concurrency=settings.brain_concurrency or (OF_OWN if _is_near(address) else OF_PROVIDER),
+        images=settings.brain_images,
+        concurrency=settings.brain_concurrency or (OF_OWN if is_local(address) else OF_PROVIDER),
         tokens_per_minute=settings.brain_tokens_per_minute,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
@@ -337,13 +341,25 @@ def _read_url(kind: str, text: str, variable: str) -> str:
     return text.strip().rstrip("/") or HOMES.get(kind, "")
 
 
-def _is_near(url: str) -> bool:
-    """Whether the server is on this machine, or in the network that it is in."""
-    host = urlsplit(url).hostname or ""
+LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
+"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
+
+
+_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is this machine's or one in its network: a private address, or such a name.
+
+    A name without a dot is one, as in a network of containers. Names are not looked up.
+    """
+    host = (urlsplit(url).hostname or "").rstrip(".")
     try:
-        return not ip_address(host).is_global
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return "." not in host or host.endswith((".local", ".lan", ".internal", ".home.arpa"))
+        # A name that begins with a digit may be an address in another spelling.
+        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
+    return address.is_private or address.is_loopback or address.is_link_local
 
 
 def _host(url: str) -> tuple[str, str, int]:

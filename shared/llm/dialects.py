@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import ToolCall
+from shared.llm.protocol import Message, ToolCall
 
 Shape = Literal["strict", "schema", "tool", "text"]
 """How JSON of a shape is asked for, the surest first: constrained to the schema, with the schema as a hint,
@@ -19,6 +19,8 @@ _ABOUT_SHAPE = re.compile(r"response_format|text\.format|schema|grammar|structur
 _ABOUT_STRICT = re.compile(
     r"strict|additionalproperties|'required'|\"required\"|invalid schema|invalid_json_schema"
 )
+_ABOUT_FILES = re.compile(r"\bpdf\b|\bdocument\b|['\"` ]file['\"` ]|file_data|input_file")
+_ABOUT_IMAGES = re.compile(r"image|vision|visual|multi-?modal|mmproj|content.{0,20}(string|text)")
 _HINTS = (
     "type",
     "enum",
@@ -41,6 +43,19 @@ class Dialect(msgspec.Struct, kw_only=True):
     shape: Shape = "strict"
     stream_options: bool = True
     limit: str = "max_tokens"
+    images: bool = True
+    files: bool = True
+
+    def hide(self, refusal: str) -> bool:
+        """Show images no more, or PDFs, after ``refusal`` of them; False if it is about something else."""
+        text = refusal.lower()
+        if self.files and _ABOUT_FILES.search(text):
+            self.files = False
+        elif (self.images or self.files) and _ABOUT_IMAGES.search(text):
+            self.images = self.files = False
+        else:
+            return False
+        return True
 
     def lower(self, used: Shape, refusal: str) -> bool:
         """Ask in a less sure way after ``refusal`` of ``used``; False if it is about something else."""
@@ -63,13 +78,25 @@ def dialect_of(config: ModelConfig, *, shape: Shape = "strict") -> Dialect:
     # OpenAI's reasoning models refuse the old name; other servers may not know the new one.
     limit = "max_completion_tokens" if config.at_home else "max_tokens"
     key = (config.kind, config.url, config.model)
-    return _dialects.setdefault(key, Dialect(shape=shape, limit=limit))
+    # Chat completions of other servers know no PDFs.
+    files = config.images and (config.at_home or config.kind != "openai")
+    return _dialects.setdefault(key, Dialect(shape=shape, limit=limit, images=config.images, files=files))
 
 
 def forget_dialects(url: str) -> None:
     """Have the server at ``url`` begin as one that takes everything."""
     for key in [key for key in _dialects if key[1] == url]:
         del _dialects[key]
+
+
+def show(dialect: Dialect, message: Message) -> Message:
+    """``message`` with what the model can see of what is attached, and a word on the rest."""
+    seen = tuple(each for each in message.attached if (dialect.images if each.is_image else dialect.files))
+    hidden = [
+        f"({each.name} cannot be shown to this model.)" for each in message.attached if each not in seen
+    ]
+    text = "\n\n".join(filter(None, [message.text, *hidden]))
+    return msgspec.structs.replace(message, attached=seen, text=text) if message.attached else message
 
 
 def choose_shape(dialect: Dialect, schema: dict[str, Any] | None, *, has_tools: bool) -> Shape:

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import ipaddress
 import os
 import re
 import secrets
@@ -16,9 +15,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.config import ModelConfig, configured_fallbacks, configured_model, configured_small_model
+from shared.llm.config import (
+    ModelConfig,
+    configured_fallbacks,
+    configured_for,
+    configured_model,
+    configured_small_model,
+    is_local,
+)
 from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought, ToolCall
-from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog
+from shared.llm.sent import AgentModels, ModelUse, OpenRequest, SentLog, make_folder
 from shared.log import logger
 from shared.setting_values import KINDS
 from shared.settings import SECRETS, Settings
@@ -56,27 +62,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Those of ``kinds`` that may not go; one that is not known counts as all together."""
         every = len(self.kinds) == len(KINDS)
         return [kind for kind in kinds if kind != TASK and kind not in self.kinds and not every]
-
-
-LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa")
-"""Endings of names that no public server has (RFC 6761, 6762, 8375; ICANN's resolution on .internal)."""
-
-
-_SHORT = re.compile(r"[a-z][a-z0-9_-]*")
-
-
-def is_local(url: str) -> bool:
-    """Whether an address is this machine's or one in its network: a private address, or such a name.
-
-    A name without a dot is one, as in a network of containers. Names are not looked up.
-    """
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # A name that begins with a digit may be an address in another spelling.
-        return not url or bool(_SHORT.fullmatch(host)) or host.endswith(LOCAL_ENDINGS)
-    return address.is_private or address.is_loopback or address.is_link_local
 
 
 def rule_for(settings: Settings, url: str) -> Rule:
@@ -134,10 +119,13 @@ def describe_models(settings: Settings, agent: str) -> AgentModels:
     ``settings`` are the agent's own.
     """
     small = configured_small_model(settings) if settings.cerebellum else None
-    configs = [*filter(None, [configured_model(settings)]), *configured_fallbacks(settings)]
-    roles = ["reasons", *(["stands in"] * len(configs))][: len(configs)] + (["is small"] if small else [])
+    chosen = [("reasons", configured_model(settings))]
+    chosen += [("stands in", each) for each in configured_fallbacks(settings)]
+    chosen += [("plans", configured_for(settings, "plan")), ("reviews", configured_for(settings, "review"))]
     models = []
-    for role, config in zip(roles, [*configs, *([small] if small else [])], strict=True):
+    for role, config in [*chosen, ("is small", small)]:
+        if config is None:
+            continue
         require_local(settings, config)
         rule = rule_for(settings, config.url)
         models.append(
@@ -248,7 +236,11 @@ def prepare(messages: Sequence[Message], rule: Rule, masks: "Masks") -> Prepared
             calls.append(ToolCall(id=call.id, name=call.name, arguments="{}" if whole else arguments))
         prepared.append(
             msgspec.structs.replace(
-                message, text=text, tool_calls=tuple(calls), kept=() if whole else message.kept
+                message,
+                text=text,
+                tool_calls=tuple(calls),
+                kept=() if whole else message.kept,
+                attached=() if rule.withholds(own) else message.attached,
             )
         )
     return Prepared(messages=prepared, kinds=tuple(shown), withheld=withheld, masked=masked)
@@ -267,7 +259,8 @@ KEY = (
 class Masks:
     """Puts masks in place of secrets: those of known forms, and the settings' own, wherever they stand."""
 
-    def __init__(self, key: bytes, own: Iterable[str] = ()) -> None:
+    def __init__(self, key: bytes | Path, own: Iterable[str] = ()) -> None:
+        """``key`` is that of the masks, or the path of its file, which is made when it is needed."""
         self._key = key
         self._own = sorted({each for each in own if len(each) >= SHORTEST}, key=len, reverse=True)
 
@@ -289,7 +282,8 @@ class Masks:
         return "".join([*pieces, text[end:]]), count + len(found)
 
     def _mask(self, value: str, kind: str) -> str:
-        digest = hmac.new(self._key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        key = _read_key(self._key) if isinstance(self._key, Path) else self._key
+        digest = hmac.new(key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
         return f"[secret-{digest[:8]}: {kind}]"
 
 
@@ -304,18 +298,19 @@ def masks_of(settings: Settings, agent: str) -> Masks:
         for name, value in each.items()
         if name.endswith("_key")
     ]
-    return Masks(_read_key(settings.sent / agent / KEY), own)
+    return Masks(settings.sent / agent / KEY, own)
 
 
 @lru_cache(maxsize=16)
 def _read_key(path: Path) -> bytes:
     draft = path.with_name(f".{KEY}-{secrets.token_hex(4)}")
     with suppress(OSError):  # FileExistsError: another process was first
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent, path.parents[1])
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))
         os.link(draft, path)
-    draft.unlink(missing_ok=True)
+    with suppress(OSError):
+        draft.unlink()
     try:
         key = path.read_bytes()
     except OSError as error:

@@ -6,8 +6,8 @@ from typing import Any
 
 from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
-from shared.llm.dialects import ANSWER, GIVE, Shape, choose_shape, dialect_of, make_strict, take_answer
-from shared.llm.protocol import Message, Pieces, Thought
+from shared.llm.dialects import ANSWER, GIVE, Shape, choose_shape, dialect_of, make_strict, show, take_answer
+from shared.llm.protocol import Attached, Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -116,7 +116,8 @@ class OpenAIProvider:
         if question.max_tokens:
             request[self._dialect.limit] = question.max_tokens
         system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
-        return request | {"messages": [*system, *map(_message, arrange(messages))]}
+        shown = [show(self._dialect, each) for each in arrange(messages)]
+        return request | {"messages": [*system, *map(_message, shown)]}
 
     def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
         """Whether to ask again, without the feature that the server refused."""
@@ -124,11 +125,14 @@ class OpenAIProvider:
         if getattr(error, "status_code", 0) not in (400, 404, 422, 500, 501):
             return False
         text = str(error).lower()
+        attached = any(isinstance(each["content"], list) for each in request["messages"])
         if "response_format" in request:
             used: Shape = "strict" if request["response_format"]["json_schema"].get("strict") else "schema"
         else:
             used = "tool" if "tool_choice" in request else "text"
-        if "tools" in request and used != "tool" and _NO_TOOLS.search(text):
+        if attached and self._dialect.hide(text):
+            pass
+        elif "tools" in request and used != "tool" and _NO_TOOLS.search(text):
             self._dialect.tools = False
         elif self._dialect.lower(used, text):
             pass
@@ -185,8 +189,17 @@ def format_schema(schema: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     return {"name": name, "schema": schema}
 
 
+def _part(attached: Attached) -> dict[str, Any]:
+    if attached.is_image:
+        return {"type": "image_url", "image_url": {"url": attached.url}}
+    return {"type": "file", "file": {"filename": attached.name, "file_data": attached.url}}
+
+
 def _message(message: Message) -> dict[str, Any]:
     entry: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.attached:
+        text = [{"type": "text", "text": message.text}] if message.text.strip() else []
+        entry["content"] = [*map(_part, message.attached), *text]
     if message.role == "tool":
         return entry | {"tool_call_id": message.tool_call_id}
     calls = [

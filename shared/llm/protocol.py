@@ -1,5 +1,6 @@
 """The protocol of language models: messages in, a thought (message, tool calls, usage) out; prices."""
 
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
@@ -16,12 +17,53 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+KINDS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"%PDF-": "application/pdf",
+}
+"""What files that models can see begin with, and their media types; WebP has its size in between."""
+
+
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
+    """An image or PDF that goes with a message: its name, media type and content."""
+
+    name: str
+    kind: str
+    data: bytes
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image."""
+        return self.kind.startswith("image/")
+
+    @property
+    def url(self) -> str:
+        """It as a data URL."""
+        return f"data:{self.kind};base64,{self.base64}"
+
+    @property
+    def base64(self) -> str:
+        """Its content in base64."""
+        return b64encode(self.data).decode()
+
+
+def find_kind(data: bytes) -> str:
+    """The media type of an image or PDF, by how it begins; empty for anything else."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begin, kind in KINDS.items() if data.startswith(begin)), "")
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a conversation; a ``tool`` message answers the call ``tool_call_id``.
 
     ``kept`` is the reasoning behind an assistant's message as the model ``kept_for`` sent it, signed or
     encrypted: it goes back to that model alone, unchanged. ``kinds`` are those of its text as
-    ``shared.llm.leaving`` has them; of what a model wrote, those of all that it was shown.
+    ``shared.llm.leaving`` has them; of what a model wrote, those of all that it was shown. ``attached``
+    goes with a user's message.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -31,6 +73,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: tuple[dict[str, Any], ...] = ()
     kept_for: str = ""
     kinds: tuple[str, ...] = ()
+    attached: tuple[Attached, ...] = ()
 
 
 def message_of(entry: Mapping[str, Any]) -> Message:
@@ -146,6 +189,7 @@ class LanguageModel(Protocol):
 
 CHARACTERS_A_TOKEN = 4
 """The average of common tokenizers for English text; used only if a server does not count."""
+ATTACHED_TOKENS = 1_500  # Tokens of an image, roughly: providers scale it down to about as many
 MOST_TOKENS = 20_000_000
 """More than any model reads or writes in one call: a higher count is an error, and would use up a budget."""
 
@@ -229,5 +273,6 @@ def estimate_tokens(messages: Sequence[Message], tools: Sequence[Tool] = ()) -> 
     calls = [call for message in messages for call in message.tool_calls]
     size = sum(len(message.text) for message in messages)
     size += sum(len(call.name) + len(call.arguments) for call in calls)
+    size += sum(ATTACHED_TOKENS * CHARACTERS_A_TOKEN for message in messages for _ in message.attached)
     size += sum(len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
     return max(1, size // CHARACTERS_A_TOKEN)

@@ -136,7 +136,7 @@ def arrange(messages: Sequence[Message]) -> list[Message]:
     """
     found: list[Message] = []
     for message in _pair(messages):
-        if not (message.text.strip() or message.tool_calls or message.role == "tool"):
+        if not (message.text.strip() or message.tool_calls or message.attached or message.role == "tool"):
             continue
         if found and message.role == found[-1].role != "tool":
             one = found[-1]
@@ -144,6 +144,7 @@ def arrange(messages: Sequence[Message]) -> list[Message]:
                 one,
                 text="\n\n".join(text for text in (one.text, message.text) if text),
                 tool_calls=one.tool_calls + message.tool_calls,
+                attached=one.attached + message.attached,
                 kept=one.kept + message.kept if one.kept_for in ("", message.kept_for) else one.kept,
                 kept_for=one.kept_for or message.kept_for,
             )
@@ -202,9 +203,8 @@ def write_out(messages: Sequence[Message]) -> list[Message]:
             plain.append(Message(role="user", text=text))
         else:
             calls = [f"Action: {call.name}\n{call.arguments}" for call in message.tool_calls]
-            plain.append(
-                Message(role=message.role, text="\n\n".join(text for text in (message.text, *calls) if text))
-            )
+            text = "\n\n".join(text for text in (message.text, *calls) if text)
+            plain.append(Message(role=message.role, text=text, attached=message.attached))
     return plain
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
-from shared.llm.dialects import ANSWER, GIVE, choose_shape, dialect_of, take_answer
+from shared.llm.dialects import ANSWER, GIVE, choose_shape, dialect_of, show, take_answer
 from shared.llm.openai import format_schema
-from shared.llm.protocol import Message, Pieces, Thought
+from shared.llm.protocol import Attached, Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -37,7 +37,11 @@ class ResponsesProvider:
                 except Exception as error:
                     shape = choose_shape(self._dialect, question.schema, has_tools=bool(question.tools))
                     refused = getattr(error, "status_code", 0) in (400, 404, 422, 501)
-                    if not (refused and self._dialect.lower(shape, str(error))):
+                    attached = any(isinstance(each.get("content"), list) for each in request["input"])
+                    if not refused or not (
+                        (attached and self._dialect.hide(str(error)))
+                        or self._dialect.lower(shape, str(error))
+                    ):
                         raise
 
     async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
@@ -97,13 +101,17 @@ class ResponsesProvider:
             request["max_output_tokens"] = question.max_tokens
         if parts:
             request["instructions"] = "\n\n".join(parts)
-        return request | {"input": [item for each in arrange(messages) for item in self._items(each)]}
+        shown = (show(self._dialect, each) for each in arrange(messages))
+        return request | {"input": [item for each in shown for item in self._items(each)]}
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message.role == "tool":
             return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.text}]
         items = list(message.kept) if message.kept_for == self._config.name else []
-        if message.text.strip():
+        if message.attached:
+            text = [{"type": "input_text", "text": message.text}] if message.text.strip() else []
+            items.append({"role": message.role, "content": [*map(_part, message.attached), *text]})
+        elif message.text.strip():
             items.append({"role": message.role, "content": message.text})
         return items + [
             {
@@ -138,6 +146,12 @@ class ResponsesProvider:
             model=response.model,
             kept=[item.model_dump(exclude_none=True) for item in output if item.type == "reasoning"],
         )
+
+
+def _part(attached: Attached) -> dict[str, Any]:
+    if attached.is_image:
+        return {"type": "input_image", "detail": "auto", "image_url": attached.url}
+    return {"type": "input_file", "filename": attached.name, "file_data": attached.url}
 
 
 def _text(item: Any) -> str:

@@ -30,6 +30,13 @@ MAX_FILES = 200  # Files whose texts are remembered: more than an agent works on
 log = logger(__name__)
 
 
+def make_folder(folder: Path, sent: Path) -> None:
+    """Make ``folder`` within ``sent``, for its owner alone; raises OSError if there is no state folder."""
+    if not sent.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {sent.parent}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 class SentText(msgspec.Struct, frozen=True, kw_only=True, tag="text", omit_defaults=True):
     """A message as it was sent; ``left_out`` are its characters if it is beyond MAX_FILE."""
 
@@ -152,7 +159,7 @@ class SentLog:
 
     def _write(self, path: Path, entry: SentRequest | SentEnd, texts: Sequence[SentText] = ()) -> None:
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent, self._folder.parent)
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
                 known = self._known_of(path, file.fileno())
@@ -193,9 +200,13 @@ class SentLog:
 
 def _text_of(message: Message) -> SentText:
     calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    content = msgspec.json.encode([message.role, message.text, calls])
-    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
-    return SentText(id=digest, role=message.role, text=message.text, calls=calls)
+    attached = [
+        f"[{each.kind} {each.name}, {len(each.data):,} bytes, {hashlib.sha256(each.data).hexdigest()}]"
+        for each in message.attached
+    ]
+    text = "\n".join([message.text, *attached])
+    digest = hashlib.blake2b(msgspec.json.encode([message.role, text, calls]), digest_size=8).hexdigest()
+    return SentText(id=digest, role=message.role, text=text, calls=calls)
 
 
 _decoder = msgspec.json.Decoder(SentText | SentRequest | SentEnd)
@@ -291,7 +302,7 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
 def tell_models(folder: Path, models: AgentModels) -> None:
     """Write down the models that an agent begins with; a failure is logged."""
     try:
-        (folder / models.agent).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder / models.agent, folder)
         write_atomically(folder / models.agent / MODELS, msgspec.json.encode(models), mode=0o600)
     except OSError as error:
         log.warning("models_not_told", folder=str(folder), reason=str(error))

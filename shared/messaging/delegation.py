@@ -67,6 +67,7 @@ class Delegation:
         for candidate in (task, fallback):
             if (result := await self._submit_and_wait(parent, candidate)) is not None:
                 parent.subtasks |= {workspace_name(candidate): None}
+                parent.add_changes(result.metadata.get("patch_targets"))
                 return result
         raise ActionError(f"The task for {assignee} has no free id: {fallback.task_id!r} is taken")
 

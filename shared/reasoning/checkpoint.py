@@ -95,14 +95,13 @@ HANDED_OVER = "It was handed over, and reviewed."
 class Talk(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation that ended, as the model last had it.
 
-    ``key`` is the id of the task that it began with; ``evidence_refs`` and ``output_paths`` are its own.
+    ``key`` is the id of the task that it began with; ``evidence_refs`` are what it came across.
     """
 
     key: str
     messages: tuple[Message, ...]
     persona: str = ""
     evidence_refs: tuple[str, ...] = ()
-    output_paths: tuple[str, ...] = ()
 
 
 async def read_talk(bus: Bus, task: Task, key: str = "t-1") -> Talk | None:
@@ -131,5 +130,4 @@ async def read_talk(bus: Bus, task: Task, key: str = "t-1") -> Talk | None:
         messages=tuple(whole.shortened()),
         persona=pages[0].persona,
         evidence_refs=(*(before.evidence_refs if before else ()), *last.evidence_refs),
-        output_paths=(*(before.output_paths if before else ()), *last.output_paths),
     )

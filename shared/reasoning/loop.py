@@ -1,6 +1,7 @@
 """The agent loop: ask the model, call actions, feed results back, until it finishes or hits a limit."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar
@@ -120,12 +121,6 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     output_paths: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     rested: bool = False
-
-    def after(self, evidence_refs: Sequence[str], output_paths: Sequence[str]) -> "Conclusion":
-        """The same, with what was found and made before it."""
-        refs = dict.fromkeys((*evidence_refs, *self.evidence_refs))
-        paths = dict.fromkeys((*output_paths, *self.output_paths))
-        return msgspec.structs.replace(self, evidence_refs=tuple(refs), output_paths=tuple(paths))
 
 
 class AgentLoop:
@@ -369,8 +364,11 @@ class AgentLoop:
         self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
         kinds = kinds_of(name, outcome) or (UNKNOWN,)
         text = quote(f"What {name} returned", excerpt(outcome.output, MAX_OUTPUT), " ".join(kinds))
-        files = [path for path in outcome.output_paths if path not in outcome.evidence_refs]
-        named = (("Sources", outcome.evidence_refs), ("Files", files))
+        # What it wrote itself, or reads in the output, is not named to it again.
+        seen = f"{call.arguments}\n{text}"
+        sources = [each for each in outcome.evidence_refs if _PLACE.sub("", each) not in seen]
+        files = [each for each in outcome.output_paths if each not in sources and each not in seen]
+        named = (("Sources", sources), ("Files", files))
         below = [f"{title}: {_list(names)}" for title, names in named if names]
         return "\n".join([*ENDED.get(outcome.outcome, ()), text, *below]), kinds
 
@@ -411,6 +409,9 @@ class AgentLoop:
         if last.role == "assistant" and not last.tool_calls:
             return await self._detect(self._conversation.answer)
         return self._conversation.unanswered()
+
+
+_PLACE = re.compile(r":\d+(?:-\d+)?$")  # The line in a file
 
 
 def _list(names: Sequence[str]) -> str:

@@ -293,7 +293,11 @@ class ModelSession:
         await self._bus.subscribe(subjects.GRAPH_VERSION, apply)
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
-        """What memory holds about ``text``, for a prompt, and its scores; see MemoryRecall.recall."""
+        """What memory holds about ``text`` and the briefing does not show, for a prompt, and its scores.
+
+        See MemoryRecall.recall.
+        """
+        await self._prompt.parts()  # the briefing of the task at hand, which the loop reads in any case
         return await self._recall.recall(text, limit, self._prompt.shown)
 
     async def quote_known(self, text: str) -> str:

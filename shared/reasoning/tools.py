@@ -137,7 +137,7 @@ def _brief(schema: Any) -> Any:
         name
         for name, each in schema.items()
         if (name == "title" and isinstance(each, str))
-        or (name in ("additionalProperties", "default") and not each)
+        or (name in ("additionalProperties", "default", "required") and not each)
     }
     return {name: _brief(each) for name, each in schema.items() if name not in idle}
 

@@ -36,7 +36,8 @@ def apply_edits(text: str, edits: Sequence[Edit], path: str) -> tuple[str, list[
         raise ActionError("There are no edits", "Give at least one")
     changed: list[int] = []
     for number, edit in enumerate(edits, 1):
-        place = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+        made = ", made after those before it" if number > 1 else ""
+        place = f"Edit {number} of {len(edits)}{made}: " if len(edits) > 1 else ""
         old, new = _with_line_ends(text, edit)
         if problem := _find_problem(text, old, new, edit.all, path):
             raise ActionError(f"{place}{problem[0]}", f"Nothing was changed. {problem[1]}".rstrip())

@@ -120,7 +120,7 @@ class FilesSkill(Skill):
             "path": "The folder or file to search in",
             "glob": "Only files whose names fit, such as *.py or src/**/*.ts",
             "ignore_case": "Whether upper and lower case are the same",
-            "context": "Lines to show before and after each match",
+            "context": "Lines to show before and after each match, 20 at most",
             "files_only": "Only name the files",
         },
     )
@@ -136,7 +136,8 @@ class FilesSkill(Skill):
         """The lines by file, at most MAX_FOUND matches, and how many more; no match is an answer too."""
         root = await _find_root(self.context, path)
         place = await asyncio.to_thread(require_existing, root, path)
-        options = ["-rIPZ", "-l" if files_only else f"-nHC{max(0, min(context, MAX_CONTEXT))}"]
+        around = min(context, MAX_CONTEXT)
+        options = ["-rIPZ", "-l" if files_only else f"-nHC{around}" if around > 0 else "-nH"]
         options += [*(["-i"] if ignore_case else []), *([f"--include={PurePath(glob).name}"] if glob else [])]
         options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
         # A foreign pattern can take for ever to match, so grep matches it and not Python.
@@ -162,7 +163,7 @@ class FilesSkill(Skill):
         note = f"\n[{more:,}{' or' * result.truncated} more {unit}: narrow the search]" if more else ""
         prefix = "" if root == await open_workspace(self.context) else f"{root}/"
         return Outcome(
-            output="\n".join(shown) + note if shown else f"Nothing matches {pattern!r}",
+            output="\n".join(shown) + note if shown else f"Nothing matches {pattern}",
             data={"matches": matches, "total": total, "cut": bool(more)},
             evidence_refs=tuple(f"{prefix}{each}" for each in listed[:50]),
         )
@@ -297,19 +298,20 @@ _NUMBER = re.compile(r"(\d+)([:-])(.*)", re.DOTALL)
 def _parse_found(output: str, glob: str, *, files_only: bool) -> list[_Found]:
     """What grep printed with NUL behind the names of files, by file; ``glob`` is one of whole paths."""
     found: dict[str, _Found] = {}
+    gap = False
     for line in output.split("\0" if files_only else "\n"):
         path, _, rest = line.removeprefix("./").partition("\0")
         part = _NUMBER.match(rest)
-        if path == "--" and not rest and found:
-            list(found.values())[-1].lines.append((0, False, "--"))
-        elif path and (part or files_only):
+        if path and (part or files_only):
             name = path.replace("\n", "\\n")
             file = found.setdefault(name, _Found(name, []))
             if part:
+                file.lines.extend([(0, False, "--")] * bool(gap and file.lines))
                 file.lines.append((int(part[1]), part[2] == ":", part[3]))
-    # A folder's mark may stand for none, and fnmatch's star for several.
-    wanted = glob.replace("**/", "*").removeprefix("./")
-    kept = [each for each in found.values() if not wanted or fnmatch.fnmatchcase(each.path, wanted)]
+        gap = path == "--"
+    # A folder's mark may stand for none, and fnmatch's star for several; it may begin at any folder.
+    wanted = f"*/{glob.replace('**/', '*').removeprefix('./')}"
+    kept = [each for each in found.values() if not glob or fnmatch.fnmatchcase(f"/{each.path}", wanted)]
     return sorted(kept, key=lambda each: each.path)
 
 

@@ -55,13 +55,14 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _inline(schema: Any, components: Mapping[str, Any]) -> Any:
-    """``schema`` with what its references name in their places."""
+    """``schema`` with what its references name in their places, without what that says to programmers."""
     if isinstance(schema, list):
         return [_inline(each, components) for each in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _inline(components[schema["$ref"].rpartition("/")[2]], components)
+        named = components[schema["$ref"].rpartition("/")[2]]
+        return _inline({key: each for key, each in named.items() if key != "description"}, components)
     return {name: _inline(each, components) for name, each in schema.items()}
 
 

@@ -15,7 +15,7 @@ import msgspec
 from shared.bus import Claim, Entry
 from shared.contracts import ResultOutcome, Task, TaskResult, TaskStatus
 from shared.errors import BusError
-from shared.llm.protocol import Usage
+from shared.llm.protocol import Attached, Usage
 from shared.settings import Settings
 from shared.spans import SpanRecorder
 from shared.tasks.actions import Outcome
@@ -25,13 +25,17 @@ MAX_LISTED = 20  # Files, and sources, that the output of an unfinished task nam
 MAX_REFS = 200  # Files, and sources, in the result of an unfinished task
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reference of a task names: ``kind`` is memory, file or task; ``status`` that of a task."""
+class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a reference of a task names: ``kind`` is memory, file or task; ``status`` that of a task.
+
+    ``shown`` is an image or PDF, for a model that sees it.
+    """
 
     kind: str
     output: str
     status: str = ""
     output_paths: tuple[str, ...] = ()
+    shown: Attached | None = None
 
 
 class TaskContext:
@@ -98,6 +102,13 @@ class TaskContext:
         if usage.calls > self._earlier.calls:
             self._earlier = usage
             self.facts["usage"] = msgspec.to_builtins(self.usage)
+
+    def add_changes(self, targets: object) -> None:
+        """Add what was changed for the task, the ``patch_targets`` of its result; subtasks count too."""
+        known = self.facts.get("patch_targets", [])
+        given = targets if isinstance(targets, list | tuple) else ()
+        if more := [each for each in given if each not in known]:
+            self.facts["patch_targets"] = [*known, *more]
 
     def record_partial(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
         """Record the work of an unfinished agent loop; if the task fails, its result names it."""

@@ -27,7 +27,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     to ``resume`` with ``text`` (``request_id`` then tells repetitions apart), or an agent to ``control``.
     ``context_refs`` and ``evidence_refs`` name what the goal's tasks are shown, as those of a Task.
     ``person`` is who of the people submits it; it does not count in what agents submit. ``part_of``,
-    ``depth`` and ``asker`` are those of a Goal, for agents that submit one for a task of theirs.
+    ``cause``, ``starts_from``, ``depth`` and ``asker`` are those of a Goal, for agents that submit one for a
+    task.
     """
 
     text: str = ""
@@ -45,6 +46,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     person: str = ""
     control: Control | None = None
     part_of: str = ""
+    cause: str = ""
+    starts_from: tuple[str, ...] = ()
     depth: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     asker: str = ""
 
@@ -57,9 +60,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError("control goes without retry, resume, text and context")
         elif self.text or not (self.retry or self.resume):
             require_text("text", self.text, MAX_INSTRUCTION if self.resume else MAX_TEXT)
-        for field in ("retry", "resume", "request_id", "part_of"):
+        for field in ("retry", "resume", "request_id", "part_of", "cause"):
             if (value := getattr(self, field)) and not TOKEN.fullmatch(value):
                 raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-'")
+        if not all(map(TOKEN.fullmatch, self.starts_from)):
+            raise ValueError("starts_from must name workspaces")
         require_name("requester", self.requester)
         if self.asker:
             require_name("asker", self.asker)

@@ -73,10 +73,10 @@ class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def format_spent(tokens: int, cost: float) -> str:
-    """``0 tokens``, ``12,345 tokens, $0.0123``, or that no price is set."""
+    """``0 tokens``, ``12,345 tokens, $0.0123``, or ``12,345 tokens, – (no price is known)``."""
     if not tokens:
         return "0 tokens"
-    price = f", ${cost:.2f}" if cost >= 1 else f", ${cost:.4f}" if cost else " (no price is set)"
+    price = f", ${cost:.2f}" if cost >= 1 else f", ${cost:.4f}" if cost else ", – (no price is known)"
     return f"{count(tokens, 'token')}{price}"
 
 

@@ -141,7 +141,7 @@ async def test_a_model_answers_while_the_bus_is_away_and_what_others_wrote_harms
     other = await office.connect("scout")
     with serve_model("Yes.") as model:
         mine = make_model(settings.load({**office.environment, **variables(model)}), ledger=OfficeLedger(bus))
-        ledger = mine._turns._server  # type: ignore[attr-defined]
+        ledger = mine._model._turns._server  # type: ignore[attr-defined]
         for number, garbage in enumerate((b"", b"{", b'{"model": 5}', b"\xff")):
             await other.store(subjects.turn(ledger, "scout", str(number)), garbage)
         assert (await mine.complete(ASK)).text == "Yes."

@@ -229,6 +229,8 @@ GOAL = c.Goal(
     left_out=("and tell Ana",),
     question="Which folder?",
     part_of="goal_20260102_140000_000000_1",
+    cause=_id(1),
+    starts_from=(OTHER_TASK_ID,),
     depth=1,
     asker="user",
 )

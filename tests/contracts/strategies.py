@@ -124,6 +124,7 @@ SPECIAL = {
     **{(cls, "at"): st.just("") | moments for cls in (c.VersionChange, c.NodeState)},
     **{(c.VersionPage, name): counts for name in ("next", "first")},
     **{(c.Task, name): st.lists(tokens, max_size=3) for name in ("depends_on", "starts_from")},
+    (c.Goal, "starts_from"): st.lists(tokens, max_size=2),
     **{(cls, "workspace"): st.just("") | tokens for cls in (c.Task, c.GoalTask)},
     (c.TaskStep, "estimated_complexity"): complexities,
     (c.TaskStep, "dependencies"): st.just(()),

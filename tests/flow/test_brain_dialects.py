@@ -183,6 +183,23 @@ async def test_half_a_character_in_arguments_goes_out_as_something_else(kind):
     assert "malformed" in str(server.requests[0].body["messages"])
 
 
+@pytest.mark.parametrize("form", ["openai", "openai-responses", "anthropic"])
+async def test_a_message_cut_off_in_a_call_says_so(form: str):
+    stop = "max_tokens" if form == "anthropic" else "length"
+    thought = await thought_of(form, Answer(calls=[("read_file", {"path": "a"})], stop=stop))
+    assert (thought.stop, len(thought.tool_calls)) == ("length", 1)
+
+
+@pytest.mark.parametrize(("form", "talk"), [("openai", "messages"), ("openai-responses", "input")])
+async def test_arguments_go_out_as_the_model_wrote_them(form: str, talk: str):
+    written = '{ "path" :  "\\u00e9",\n"b":1.0, "path":"a" }'
+    made = Message(role="assistant", tool_calls=(ToolCall(id="c1", name="read_file", arguments=written),))
+    with serve_model("Done.") as server:
+        await brain_at(server, form).complete([*TALK, made], tools=[READ])
+    sent = str([each for each in server.requests[0].body[talk] if "read_file" in str(each)])
+    assert repr(written)[1:-1] in sent
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -1,6 +1,8 @@
 """Brains against servers that speak the real wire formats, well and badly."""
 
 import asyncio
+import base64
+import json
 import os
 import re
 import time
@@ -21,7 +23,7 @@ from shared.llm.anthropic import AnthropicProvider
 from shared.llm.config import configured_model
 from shared.llm.openai import OpenAIProvider
 from shared.llm.probing import describe_model
-from shared.llm.protocol import Price
+from shared.llm.protocol import Attached, Price, find_kind
 from shared.llm.remote import RemoteModel, RetryPolicy
 from shared.llm.responses import ResponsesProvider
 from shared.memory import Memory
@@ -729,3 +731,83 @@ async def test_doctor_reads_a_script(tmp_path: Path):
     (tmp_path / "script.yaml").write_text("- replies: []")
     values = {"MAILROOM_STATE_DIR": "/nowhere", "MAILROOM_BRAIN": f"scripted:{tmp_path}/script.yaml"}
     assert "replies are empty" in (await check_model(settings.load(values))).finding
+
+
+# --- images and PDFs -----------------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"a small picture"
+PDF = b"%PDF-1.7 a short paper"
+SHOW = [
+    Message(
+        role="user",
+        text="Shown: plan.png, paper.pdf",
+        attached=(
+            Attached(name="plan.png", kind="image/png", data=PNG),
+            Attached(name="paper.pdf", kind="application/pdf", data=PDF),
+        ),
+    ),
+    Message(role="user", text="What is on it?"),
+]
+
+
+async def test_images_and_pdfs_are_parts_of_a_message(kind):
+    with serve_model("A plan.") as server:
+        assert (await brain_at(server, kind).complete(SHOW)).text == "A plan."
+    (request,) = server.requests
+    message = request.body["input" if kind == "openai-responses" else "messages"][-1]
+    shown, picture = [part["type"] for part in message["content"]], base64.b64encode(PNG).decode()
+    assert picture in json.dumps(message)
+    if kind == "openai":  # a server of one's own: its format has no PDFs
+        assert shown == ["image_url", "text"]
+        assert "(paper.pdf cannot be shown to this model.)" in message["content"][-1]["text"]
+    else:
+        wanted = {"anthropic": ["image", "document", "text"]}
+        assert shown == wanted.get(kind, ["input_image", "input_file", "input_text"])
+    assert "What is on it?" in json.dumps(message["content"][-1])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        "small is not a multimodal model",
+        "Invalid content type. image_url is only supported by certain models.",
+        "No endpoints found that support image input",
+    ],
+)
+async def test_a_model_that_does_not_see_is_told_what_there_is_from_then_on(kind, refusal):
+    def blind(request: Request) -> Answer:
+        if base64.b64encode(PNG).decode() in json.dumps(request.body):
+            return Answer(status=400, body=json.dumps({"error": {"message": refusal}}))
+        return Answer(text="I see nothing.")
+
+    with serve_model(by=blind) as server:
+        for _ in range(2):
+            assert (await brain_at(server, kind).complete(SHOW)).text == "I see nothing."
+    assert len(server.requests) == 3
+    assert "(plan.png cannot be shown to this model.)" in json.dumps(server.requests[-1].body)
+
+
+async def test_nothing_is_shown_where_that_is_switched_off(kind):
+    with serve_model("Well.") as server:
+        choice = configured_model(msgspec.structs.replace(config(kind, server), brain_images=False))
+        assert choice
+        await RemoteModel(choice, WIRES[kind](choice), QUICK).complete(SHOW)
+    assert base64.b64encode(PNG).decode() not in json.dumps(server.requests[0].body)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0 a photo", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x10\0\0\0WEBPVP8 ", "image/webp"),
+        (PDF, "application/pdf"),
+        (b"RIFF\x10\0\0\0WAVE", ""),
+        (b"<svg xmlns=", ""),
+        (b"", ""),
+    ],
+)
+def test_what_can_be_shown_is_known_by_how_it_begins(data, kind):
+    assert find_kind(data) == kind

@@ -161,7 +161,7 @@ async def test_waiting_with_json_prints_nothing_but_the_goal(office_server: Serv
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {
         **conductor.goal.to_dict(),
-        "spent": {"tokens": 0, "cost": 0.0, "agents": []},
+        "spent": {"tokens": 0, "cost": 0.0, "agents": [], "read": 0, "cached": 0, "fallbacks": []},
     }
 
 

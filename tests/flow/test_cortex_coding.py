@@ -105,7 +105,8 @@ async def test_a_link_in_the_workspace_is_not_written_through(tmp_path: Path) ->
         place.mkdir(parents=True)
         (place / "sub").symlink_to(outside)
         params = {"description": "Add"}
-        task = await hand_out(team, "write", goal_id="goal-1", action="write_code", params=params)
+        more = {"action": "write_code", "params": params}
+        task = await hand_out(team, "write", goal_id="goal-1", workspace="write", **more)
         result = await team.result("cortex", "user", task.task_id)
         assert result.status is TaskStatus.FAILED
     assert list(outside.iterdir()) == []

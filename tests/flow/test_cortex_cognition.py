@@ -87,10 +87,11 @@ async def thinking(tmp_path: Path, *entries: dict[str, Any], **environment: str)
         yield team
 
 
-async def hand_out(team: Team, text: str, goal_id: str = "", **context: Any) -> Task:
+async def hand_out(team: Team, text: str, goal_id: str = "", workspace: str = "", **context: Any) -> Task:
     task = Task(
         task_id=generate_task_id(),
         parent_goal_id=goal_id,
+        workspace=workspace,
         text=text,
         assignee="cortex",
         requester="user",

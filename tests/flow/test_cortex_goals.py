@@ -45,6 +45,8 @@ async def test_a_goal_lies_in_two_goals_at_most(team: Team) -> None:
     assert within.status is TaskStatus.COMPLETED, within.error_message
     assert {goal.depth for goal in await goals(team)} == {1, 2}
     assert {goal.part_of for goal in await goals(team)} == {within.task_id}
+    (outer,) = (goal for goal in await goals(team) if goal.depth == 1)
+    assert outer.cause == within.cause, "its tasks are shown under the one that they are steps of"
     deeper = await team.perform("cortex", "execute_plan", plan=nested(nested(plan)))
     assert "It lies in 3 goals, and 2 are the most" in deeper.error_message
     assert await read_goals(team.user) == [], "parts of tasks are no goals of people's"

@@ -227,6 +227,36 @@ async def test_the_reviewer_looks_at_the_project_with_the_patch(tmp_path: Path, 
     assert not list((tmp_path / "state" / "workspaces").glob("review-*"))
 
 
+async def test_a_patch_that_was_only_tried_is_not_judged(tmp_path: Path, repo: Path) -> None:
+    tried = tmp_path / "state" / "outputs" / "g1" / "changes" / "tried.patch"
+    result = fixed(tmp_path, MENDED, success_criteria="No test was weakened")
+    tried.write_text(WEAKENED)
+    result["output_paths"] = [*result["output_paths"], str(tried)]
+    verdict, [request] = await judged(tmp_path, repo, reviewer, fix=result)
+    assert verdict.decision == "approved", verdict
+    assert "unittest.skip" not in text_of(request)
+
+
+@pytest.mark.parametrize(("patch", "decision"), [(MENDED, "approved"), (WEAKENED, "sent_back")])
+async def test_what_is_delivered_as_a_part_is_judged_as_its_author_made_it(
+    tmp_path: Path, repo: Path, patch: str, decision: str
+) -> None:
+    """The changes of two tasks were made one: that is applied, and each author is judged by his own."""
+    part = fixed(tmp_path, patch, success_criteria="All tests pass")
+    whole = tmp_path / "state" / "outputs" / "g1" / "changes" / "whole.patch"
+    whole.write_text(patch + "--- /dev/null\n+++ b/NOTES.md\n@@ -0,0 +1 @@\n+Notes.\n")
+    merged = done(
+        agent="engineer", metadata={"patches": [str(whole)]}, output_paths=[str(whole)], judged=False
+    )
+    verdict, requests = await judged(tmp_path, repo, reviewer, fix={**part, "output_paths": []}, merge=merged)
+    assert verdict.decision == decision, verdict
+    if decision == "approved":
+        assert "+    return a + b" in quoted(requests[0])
+        assert any("fix: criterion 1 met: All tests pass (1 passed)" in each for each in verdict.reasons)
+    else:
+        assert (verdict.redo, requests) == (("fix",), [])
+
+
 async def test_without_a_patch_it_looks_at_the_project_itself(tmp_path: Path, repo: Path) -> None:
     answer = done(agent="scout", output="add subtracts.", metadata={"steps": 2}, evidence_refs=["sums.py:2"])
     by = looking(("read_file", {"path": "sums.py", "start": 2}), ("run_tests", {}))

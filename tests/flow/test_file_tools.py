@@ -42,7 +42,9 @@ def test_what_stands_there_twice_or_says_nothing_is_refused():
     assert "2 times, in the lines 1 and 3" in refused("x\ny\nx\n", ("x", "z"))
     assert "same" in refused("x\n", ("x", "x"))
     assert "not empty" in refused("x\n", ("", "y"))
-    assert "Edit 2 of 2: old does not stand in a.py" in refused("x\n", ("x", "y"), ("x", "z"))
+    assert "Edit 2 of 2, made after those before it: old does not stand in a.py" in refused(
+        "x\n", ("x", "y"), ("x", "z")
+    )
 
 
 def test_what_differs_in_white_space_is_shown_with_it():
@@ -212,11 +214,30 @@ async def test_five_thousand_files_are_searched_within_a_second(hand: Hand) -> N
     assert named.output.splitlines() == [f"package0{n}/src/m7.py" for n in range(10)]
 
 
+async def test_a_pattern_of_paths_begins_at_any_folder(hand: Hand) -> None:
+    for path in ("shop/src/a.py", "shop/src/deep/b.py", "shop/tests/a.py"):
+        await hand.call("write_file", path=path, content="needle\n")
+    for glob, path, names in (
+        ("src/*.py", "shop", ["shop/src/a.py", "shop/src/deep/b.py"]),
+        ("shop/src/**/*.py", ".", ["shop/src/a.py", "shop/src/deep/b.py"]),
+        ("tests/a.py", "shop", ["shop/tests/a.py"]),
+        ("rc/*.py", ".", ["Nothing matches needle"]),
+        ("b.*", ".", ["shop/src/deep/b.py"]),
+    ):
+        found = await hand.call("search_files", pattern="needle", path=path, glob=glob, files_only=True)
+        assert found.output.splitlines() == names
+
+
 async def test_matches_are_shown_with_the_lines_around_them(hand: Hand) -> None:
     await hand.call("write_file", path="b/a.py", content="one\ntwo\nthree\nfour\nfive\nsix\nseven\n")
     found = await hand.call("search_files", pattern="t[wo]{2}|s.x", context=1)
     assert found.output == "b/a.py\n1-one\n2:two\n3-three\n--\n5-five\n6:six\n7-seven"
     assert found.evidence_refs == ("b/a.py:2", "b/a.py:6")
+    await hand.call("write_file", path="c.py", content="-- \ntwo\n")
+    bare = await hand.call("search_files", pattern="t[wo]{2}|s.x|--")
+    assert bare.output == "b/a.py\n2:two\n6:six\nc.py\n1:-- \n2:two"
+    both = await hand.call("search_files", pattern="six|two", glob="*.py", context=1)
+    assert both.output.endswith("7-seven\nc.py\n1--- \n2:two")
 
 
 async def test_what_is_long_or_binary_or_costly_does_no_harm(hand: Hand) -> None:

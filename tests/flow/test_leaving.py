@@ -52,7 +52,7 @@ async def test_a_fallback_gets_neither_files_nor_what_the_first_made_of_them(tmp
             MAILROOM_BRAIN_FALLBACK=f"openai:big@{provider.url}",
             MAILROOM_LEAVES=f"{there}=web",
         )
-        workspace = office.config.workspaces / "sell"
+        workspace = office.config.workspaces / "sell" / "sell"
         workspace.mkdir(parents=True)
         (workspace / "notes.txt").write_text(f"Note: {NOTE}.\nGITHUB_TOKEN={KEY}\n")
         try:

@@ -182,6 +182,18 @@ async def test_a_tool_that_does_not_exist_or_bad_parameters_are_told_and_nothing
     assert response.text.endswith("What shall I remember of the key?")
 
 
+async def test_what_is_asked_beside_what_is_done_is_answered_too(desk: Desk) -> None:
+    both = calls(
+        ("reminder_set", "remind me tomorrow at 9 to mow"),
+        ("reminder_list", "what are my reminders?"),
+        then="You have one reminder: mow.",
+    )
+    async with desk(both) as team:
+        response = await ask(team, "Remind me tomorrow at 9 to mow, and what else do you have of me?")
+    assert response.text.startswith("I shall remind you on")
+    assert response.text.endswith("You have one reminder: mow.")
+
+
 async def test_a_model_that_knows_no_tool_at_all_leaves_it_to_the_rules(desk: Desk) -> None:
     async with desk(calls(("root-shell", "mow"))) as team:
         response = await ask(team, "Who planted the lawn of the data centre?")
@@ -250,7 +262,7 @@ async def test_what_the_words_do_not_say_is_offered_and_a_yes_has_it_done(desk: 
     asks = calls(("schedule", "every day at 6 mow the lawn"), then="It can be repeated.")
     async with desk(asks) as team:
         first = await ask(team, "Mow the lawn of the data centre", "garden")
-        assert first.text.endswith("Shall I do this?\n1. Yes: every day at 6 mow the lawn\n2. No")
+        assert first.text.endswith("Shall I do this: every day at 6 mow the lawn\n1. Yes\n2. No")
         second = await ask(team, "yes", "garden")
         (planned,) = (await read_timetable(team.user)).of(DueKind.GOAL)
     assert "every day at 06:00" in second.text

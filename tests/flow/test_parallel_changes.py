@@ -90,15 +90,19 @@ async def patches_of(stage: Stage, goal: Goal) -> list[Path]:
     return [Path(patch.path) for patch in await read_patches(stage.user, goal, 1_000_000)]
 
 
-PAIR = [engineers_task("add", "Make add right"), engineers_task("double", "Make double right")]
+def pair(repo: Path) -> list[dict[str, Any]]:
+    return [
+        engineers_task("add", f"Job A: make add of {repo} right"),
+        engineers_task("double", f"Job B: make add and double of {repo} right"),
+    ]
 
 
 async def test_two_changes_at_the_same_time_become_one_patch(tmp_path: Path, repo: Path) -> None:
     work = {
-        "Make add": change(repo, "a - b", "a + b"),
-        "Make double": change(repo, "return a\n", "return 2 * a\n"),
+        "Job A": change(repo, "a - b", "a + b"),
+        "Job B": change(repo, "return a\n", "return 2 * a\n"),
     }
-    async with office(tmp_path, PAIR, work) as stage:
+    async with office(tmp_path, pair(repo), work) as stage:
         await stage.submit("g1", {}, f"Make add and double of {repo} right")
         goal = await stage.ended("g1")
         (patch,) = await patches_of(stage, goal)
@@ -129,10 +133,10 @@ async def test_a_conflict_becomes_a_task_with_both_sides(tmp_path: Path, repo: P
     ]
     work = {
         "Make both sides of a conflict one": settled,
-        "Make add right": change(repo, WRONG, WRONG.replace("-", "+")),
-        "Make double right": change(repo, WRONG, BOTH.replace("+ b", "- b")),
+        "Job A": change(repo, WRONG, WRONG.replace("-", "+")),
+        "Job B": change(repo, WRONG, BOTH.replace("+ b", "- b")),
     }
-    async with office(tmp_path, PAIR, work) as stage:
+    async with office(tmp_path, pair(repo), work) as stage:
         await stage.submit("g1", {}, f"Make add and double of {repo} right")
         goal = await stage.ended("g1")
         (patch,) = await patches_of(stage, goal)
@@ -140,7 +144,7 @@ async def test_a_conflict_becomes_a_task_with_both_sides(tmp_path: Path, repo: P
     assert names[2:] == [("merge", "", "completed"), ("merge-2", "merge_changes", "completed")], goal.reason
     asked = goal.tasks[2]
     assert "except in sums.py" in asked.text
-    assert "- double: Make double right" in asked.text
+    assert "- double: Job B: make add and double" in asked.text
     assert asked.merges == tuple(task.changes[0].path for task in goal.tasks[:2])
     text = patch.read_text()
     assert "+    return a + b + c" in text
@@ -151,10 +155,10 @@ async def test_a_conflict_becomes_a_task_with_both_sides(tmp_path: Path, repo: P
 async def test_what_could_not_be_merged_is_said(tmp_path: Path, repo: Path) -> None:
     work = {
         "Make both sides of a conflict one": [{"text": "I cannot tell what is right."}],
-        "Make add right": change(repo, "return a - b", "return a + b"),
-        "Make double right": change(repo, "return a - b", "return sum((a, b))"),
+        "Job A": change(repo, "return a - b", "return a + b"),
+        "Job B": change(repo, "return a - b", "return sum((a, b))"),
     }
-    async with office(tmp_path, PAIR, work) as stage:
+    async with office(tmp_path, pair(repo), work) as stage:
         await stage.submit("g1", {}, f"Make add and double of {repo} right")
         goal = await stage.ended("g1")
         patches = await patches_of(stage, goal)
@@ -171,15 +175,15 @@ async def test_what_could_not_be_merged_is_said(tmp_path: Path, repo: Path) -> N
 
 async def test_a_task_begins_with_what_those_it_depends_on_made(tmp_path: Path, repo: Path) -> None:
     plan = [
-        *PAIR,
-        engineers_task("note", "Make a note"),
-        engineers_task("check", "Check it all", "add", "double", "note"),
+        *pair(repo),
+        engineers_task("note", "Job C: make a note"),
+        engineers_task("check", "Job D: check it all", "add", "double", "note"),
     ]
     work = {
-        "Make add": change(repo, "a - b", "a + b", "first"),
-        "Make double": change(repo, "return a\n", "return 2 * a\n", "second"),
-        "Make a note": [calls("write_file", path="notes/a.md", content="A note"), {"text": "Wrote it."}],
-        "Check": [
+        "Job A": change(repo, "a - b", "a + b", "first"),
+        "Job B": change(repo, "return a\n", "return 2 * a\n", "second"),
+        "Job C": [calls("write_file", path="notes/a.md", content="A note"), {"text": "Wrote it."}],
+        "Job D": [
             calls("copy_project", repo=str(repo)),
             calls("run_shell", command="ls; cat notes/a.md first/sums.py; cd first; git status --short"),
             calls("write_file", path="first/README.md", content="Sums.\n"),
@@ -187,7 +191,7 @@ async def test_a_task_begins_with_what_those_it_depends_on_made(tmp_path: Path, 
         ],
     }
     async with office(tmp_path, plan, work) as stage:
-        await stage.submit("g1", {}, f"Make add and double of {repo} right, and check that")
+        await stage.submit("g1", {}, f"Make add and double of {repo} right")
         goal = await stage.ended("g1")
         (patch,) = await patches_of(stage, goal)
     names = [task.name for task in goal.tasks]

@@ -87,7 +87,7 @@ def office(repo: Path, asked: Callable[[Request], None] = lambda _: None) -> Cal
 
 async def mended(team: Team, repo: Path) -> Goal:
     stage = Stage(team, None, None)  # type: ignore[arg-type]
-    await stage.submit("g1", {}, f"Mend add in {repo}, which subtracts")
+    await stage.submit("g1", {}, f"Mend add in {repo}")
     return await stage.ended("g1")
 
 

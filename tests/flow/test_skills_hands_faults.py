@@ -24,16 +24,19 @@ UNDOING = "git stash drop 2>/dev/null || echo ran >> ran.log"
 """A command that drops work git does not bring back: a person has to say."""
 
 
-def run_shell(task_id: str, command: str, goal_id: str = "goal_1") -> Task:
-    context = {"action": "run_shell", "params": {"command": command}}
+def run_action(task_id: str, action: str, params: dict[str, object], goal_id: str = "goal_1") -> Task:
     return Task(
         task_id=task_id,
         goal_id=goal_id,
         text="Run it",
         assignee="engineer",
         requester="user",
-        context=context,
+        context={"action": action, "params": params},
     )
+
+
+def run_shell(task_id: str, command: str, goal_id: str = "goal_1") -> Task:
+    return run_action(task_id, "run_shell", {"command": command}, goal_id)
 
 
 async def hand_out(user: Bus, task: Task) -> None:
@@ -173,6 +176,53 @@ async def test_a_command_that_was_cut_short_is_reported_and_not_repeated(office:
         subprocess.run, ["ps", "ax"], capture_output=True, text=True, check=True
     )
     assert "98.7654" not in listing.stdout
+
+
+async def test_kill_9_while_cloning_and_merging_loses_nothing(office: Office, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for number in range(300):
+        file = project / f"p{number % 10}" / f"f{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"line {line} of {number}\n" for line in range(40)))
+    office.start("engineer", "-2")  # another process of it
+    places = []
+    for number, delay in enumerate((0.1, 0.4)):
+        params = {"repo": str(project), "folder": "p"}
+        await hand_out(office.user, run_action(f"c{number}", "copy_project", params))
+        await asyncio.sleep(delay)
+        office.kill("engineer-2")
+        await revive(office)
+        office.start("engineer", "-2")
+        result = await result_of(office.user, f"c{number}")
+        assert result.status == TaskStatus.COMPLETED, result.error_message
+        places.append(office.config.workspaces / "goal_1" / f"c{number}" / "p")
+    assert all(len(list(place.glob("p*/*.txt"))) == 300 for place in places)
+    assert [each for each in office.config.snapshots.glob("goal_1/.bases/*") if (each / "start").exists()]
+    patches = []
+    for name, old, new in (("a", "line 0 of 0", "first"), ("b", "line 39 of 0", "last")):
+        path = office.config.outputs / "goal_1" / "changes" / name / "p.patch"
+        path.parent.mkdir(parents=True)
+        text = (project / "p0" / "f0.txt").read_text()
+        (tmp_path / "new").write_text(text.replace(f"{old}\n", f"{new}\n"))
+        command = ["git", "diff", "--no-index", str(project / "p0" / "f0.txt"), str(tmp_path / "new")]
+        made = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        hunk = made.stdout[made.stdout.index("@@") :]
+        path.write_text(f"--- a/p0/f0.txt\n+++ b/p0/f0.txt\n{hunk}")
+        patches.append(str(path))
+    merged = set()
+    for number, delay in enumerate((0.2, 0.6)):
+        params = {"repo": str(project), "patches": patches, "test": False}
+        await hand_out(office.user, run_action(f"m{number}", "merge_changes", params))
+        await asyncio.sleep(delay)
+        office.kill("engineer-2")
+        await revive(office)
+        office.start("engineer", "-2")
+        result = await result_of(office.user, f"m{number}")
+        assert result.status == TaskStatus.COMPLETED, result.error_message
+        merged.add(Path(result.metadata["patches"][0]).read_text())
+    (patch,) = merged
+    assert "+first\n" in patch
+    assert "+last\n" in patch
 
 
 SCRIPT = [

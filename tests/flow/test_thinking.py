@@ -1,6 +1,7 @@
 """Agents that think: tasks in words, threads of letters, questions to colleagues, approvals, budgets."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import time
@@ -137,6 +138,39 @@ async def test_a_model_is_shown_what_the_task_refers_to(tmp_path: Path):
         told = await result(team, ("worker", "kettle"))
         assert (told.status, told.output) == (TaskStatus.COMPLETED, "It is blue.")
         assert list(told.metadata["unopened"]) == ["gone.md"]
+
+
+async def test_a_model_sees_the_image_that_the_task_refers_to(tmp_path: Path):
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+    coded = base64.b64encode(picture).decode()
+
+    def look(request: Any) -> Answer:
+        seen = [message for message in request.body["messages"] if coded in str(message["content"])]
+        steps = sum(message["role"] == "assistant" for message in request.body["messages"])
+        if steps == 0:
+            return Answer(calls=[("add", {"a": 1, "b": 1})])
+        return Answer(calls=[("finish_task", {"result": f"I saw it in {len(seen)} message"})])
+
+    with serve_model(by=look) as server:
+        config = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": server.url}
+        async with open_team(tmp_path, ("worker",), **config) as team:
+            await team.join(Worker, Profile(name="worker", description="Looks."))
+            workspace = team.config.workspaces / "kettle"
+            workspace.mkdir(parents=True)
+            (workspace / "kettle.png").write_bytes(picture)
+            (workspace / "large.png").write_bytes(picture + b"x" * 4_000_000)
+            task = Task(
+                task_id="kettle",
+                text="What colour is the kettle?",
+                assignee="worker",
+                requester=subjects.USER,
+                context_refs=("kettle.png", "large.png"),
+            )
+            await team.user.commit([submission_entry(task)])
+            told = await result(team, ("worker", "kettle"))
+    assert told.output == "I saw it in 1 message"
+    assert "has more than 3,700,000 bytes" in told.metadata["unopened"]["large.png"]
+    assert "(An image, which is shown before the task.)" in str(server.requests[0].body)
 
 
 async def test_a_named_action_needs_no_thinking(tmp_path: Path):

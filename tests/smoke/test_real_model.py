@@ -18,6 +18,7 @@ import pytest
 from services.cli.commands.doctor import check_model
 from shared import settings
 from shared.llm import Message, Thought, Tool, ask_for, make_model
+from shared.llm.config import configured_model
 from shared.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -88,4 +89,6 @@ async def test_it_takes_tools_and_their_results(config):
 
 
 async def test_doctor_finds_it(config):
-    assert (await check_model(config)).verdict == "ok"
+    (choice,) = [configured_model(config)]
+    assert choice
+    assert (await check_model(choice, ["brain"])).verdict == "ok"

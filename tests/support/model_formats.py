@@ -1,5 +1,6 @@
 """The wire formats of models' servers: chat completions, OpenAI's responses and Anthropic's messages."""
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -70,6 +71,20 @@ def refuse_strict(schema: dict[str, Any], place: str = "()") -> str:
     return wrong and f"Invalid schema for response_format 'answer': {wrong}"
 
 
+def refuse_parts(content: Any, kinds: Sequence[str]) -> str:
+    """What is wrong with the content of a message, a text or parts of these ``kinds``; empty if nothing."""
+    if isinstance(content, str):
+        return ""
+    for part in content:
+        if part["type"] not in kinds:
+            return f"Invalid value: '{part['type']}'. Supported values are: {kinds}."
+        inner = part.get("image_url") or part.get("file") or part
+        data = inner.get("url") or inner.get("file_data") if isinstance(inner, dict) else inner
+        if data and not base64.b64decode(data.partition(";base64,")[2], validate=True):
+            return "Invalid base64"
+    return ""
+
+
 class Completions:
     """OpenAI's chat completions."""
 
@@ -92,8 +107,8 @@ class Completions:
             for call in message.get("tool_calls", ()):
                 json.loads(call["function"]["arguments"])
                 waiting.append(call["id"])
-            if not isinstance(message["content"], str):
-                return "content must be a text"
+            if wrong := refuse_parts(message["content"], ("text", "image_url", "file")):
+                return wrong
         return f"tool_call_ids did not have response messages: {waiting}" if waiting else ""
 
     def whole(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:
@@ -267,8 +282,8 @@ class Responses:
                     return "Item 'rs_1' of type 'reasoning' was not found: it was not stored."
             elif waiting:
                 return f"No tool output found for function call {waiting[0]}."
-            elif not isinstance(item["content"], str):
-                return "content must be a text"
+            elif wrong := refuse_parts(item["content"], ("input_text", "input_image", "input_file")):
+                return wrong
         return f"No tool output found for function call {waiting[0]}." if waiting else ""
 
     def whole(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from services.conductor.model_decisions import ModelAnswer, ModelPlan
-from services.cortex.run_state import EvaluationResult
 from services.critic.judging import Judgement
 from shared.errors import ModelError
 from shared.llm import Message, Thought, Usage, ask_for
@@ -154,7 +153,6 @@ async def test_asking_leaves_the_messages_given_alone():
         (list[Node], True),
         (ModelAnswer, True),
         (Judgement, True),
-        (EvaluationResult, True),
         (dict[str, str], False),
     ],
 )

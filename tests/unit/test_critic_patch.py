@@ -181,3 +181,12 @@ def test_what_is_cut_is_named() -> None:
     assert "more lines of this part are not shown]" in shown
     again = format_changes(changes, 3_000, [each.text for each in changes])
     assert again.splitlines()[1] == "[a.py (+1000 -0 lines): the same as above]"
+
+
+def test_a_patch_of_many_files_is_shown_in_part() -> None:
+    many = "".join(f"--- a/m{n}.py\n+++ b/m{n}.py\n@@ -1 +1 @@\n-a\n+{'b' * 300}\n" for n in range(2_000))
+    shown = format_changes(parse_patch(many), 24_000)
+    assert len(shown) < 30_000
+    assert shown.startswith("--- a/m0.py")
+    assert shown.count("+++ b/") > 50
+    assert shown.endswith("more files]")

@@ -11,8 +11,8 @@ from shared.contracts import Task
 from shared.errors import ConfigError
 from shared.llm import make_model
 from shared.llm.config import settings_of
-from shared.llm.leaving import MASK, Masks, is_local, mark_private, prepare, rule_for, section
-from shared.llm.protocol import Message, ToolCall
+from shared.llm.leaving import MASK, Masks, Rule, is_local, mark_private, prepare, rule_for, section
+from shared.llm.protocol import Attached, Message, ToolCall
 from shared.reasoning.conversation import Conversation
 from shared.reasoning.prompts import compose_prompt, frame_task
 from shared.setting_values import KINDS
@@ -82,6 +82,15 @@ def test_a_private_note_stays_wherever_it_stands(tmp_path: Path, allowed: str) -
     ):
         assert NOTE not in sent(rules, message), message
         assert "private" in allowed or "(withheld: " in sent(rules, message) or message.tool_calls
+
+
+def test_what_is_attached_goes_with_the_kind_of_its_message(tmp_path: Path) -> None:
+    picture = Attached(name="plan.png", kind="image/png", data=b"\x89PNG")
+    message = Message(role="user", text="Shown: plan.png", attached=(picture,), kinds=("files",))
+    for allowed, goes in (("files", True), ("mail", False)):
+        rule = Rule(place="elsewhere", kinds=(allowed,), is_local=False)
+        (sent,) = prepare([message], rule, Masks(b"k" * 32)).messages
+        assert (sent.attached == (picture,)) is goes
 
 
 def test_the_task_and_what_may_go_goes(tmp_path: Path) -> None:

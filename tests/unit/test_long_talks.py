@@ -99,6 +99,20 @@ async def test_the_end_beside_what_went_well_ends_it_and_all_calls_are_made():
     assert desk.done == [("test", True)]
 
 
+async def test_a_model_is_not_told_again_what_it_wrote_or_reads():
+    class Citing(Desk):
+        @register_action("Read", {"path": "Which"})
+        async def read(self, path: str) -> Outcome:
+            """Cites what it was asked for, what it shows, and more."""
+            refs = (f"{path}:3", "b.py:7", "https://example.org/a")
+            return Outcome(output="b.py\n7:x", evidence_refs=refs, output_paths=("/out/a.log",))
+
+    script = Script(call("read", path="a.py"), finish())
+    assert (await run(script, Citing())).evidence_refs == ("a.py:3", "b.py:7", "https://example.org/a")
+    told = script.seen[1][-1].text
+    assert told.endswith("</data>\nSources: https://example.org/a\nFiles: /out/a.log")
+
+
 # --- too long ------------------------------------------------------------------------------------
 
 
@@ -117,11 +131,13 @@ class Reader(Script):
         super().__init__()
         self.pages, self.fails = pages, fails
         self.summaries = 0
+        self.personas: set[str] = set()
 
     async def ask_model(
         self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str = ""
     ) -> Thought:
         self.seen.append(list(messages))
+        self.personas.add(persona)
         if messages[-1].text == SUMMARY:
             self.summaries += 1
             if self.fails:
@@ -216,6 +232,7 @@ async def test_another_attempt_asks_in_the_words_of_the_first():
     loop = AgentLoop(script, Toolbox(bound(Reading())), Caps(), Notebook(notebook.pages), "You are new.")
     await loop.run("Read it all, and what memory holds by now")
     assert script.seen[0][0].text == "Read it all"
+    assert script.personas == {"You read."}
 
 
 async def test_arguments_go_back_as_the_model_wrote_them_also_after_a_kill():

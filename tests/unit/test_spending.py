@@ -21,7 +21,7 @@ def spent(tokens: int, cost: float = 0.0) -> DailySpending:
     ("tokens", "cost", "text"),
     [
         (0, 0.0, "0 tokens"),
-        (1, 0.0, "1 token (no price is set)"),
+        (1, 0.0, "1 token, – (no price is known)"),
         (12_345, 0.0123, "12,345 tokens, $0.0123"),
         (5_000_000, 12.5, "5,000,000 tokens, $12.50"),
     ],
@@ -48,7 +48,7 @@ def test_how_the_night_stands() -> None:
     state = NightState(tokens=1_200, held="the night's budget is spent")
     assert format_night(settings, state, noon).startswith("from 22:00 to 06:00; it begins on Monday 23")
     assert format_night(settings, state, midnight) == (
-        "until 06:00; 1,200 tokens (no price is set) of 1,000 tokens; "
+        "until 06:00; 1,200 tokens, – (no price is known) of 1,000 tokens; "
         "no job begins: the night's budget is spent"
     )
     always = Settings(state_dir=Path("/x"), night="always")

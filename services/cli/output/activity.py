@@ -126,13 +126,14 @@ class _Printer:
         took = format_span(seconds_between(row.start, row.end)) if row.end else "goes on"
         tokens = _format_tokens(row.input_tokens, row.output_tokens, row.cost, row.cached_tokens)
         name, kind = clean(row.name), NAMES.get(row.kind, "")
-        name += f" instead of {clean(row.instead_of)}" if row.instead_of else ""
         facts = ", ".join(filter(None, (took, tokens)))
         # The name of a model says least, and what it cost must not be cut off.
         words = [kind, facts, name] if row.kind is RowKind.MODEL else [kind, name, facts]
         self.line(f"{' ' * indent}{symbol} {since}  {'  '.join(filter(None, words))}", style)
         if row.worker and row.kind is RowKind.ATTEMPT:
             self.line(" " * (indent + 4) + f"process {row.worker}", "dim")
+        if row.instead_of:
+            self._text(f"instead of {row.instead_of}, which could not answer", indent + 4, 1, "dim")
         if row.note:
             self._text(row.note, indent + 4, 2, "dim")
         if row.kind in (RowKind.ACTION, RowKind.COMMAND, RowKind.MEMORY):

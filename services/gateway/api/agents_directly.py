@@ -243,6 +243,8 @@ async def read_result(gateway: Gateway, goal_id: str) -> TaskResult | None:
                 is_end = False
         if is_end and (stored := await read_message(gateway.bus, row.stream, row.seq)):
             result = TaskResult.from_json(stored.data)
+            if result.parent_goal_id not in ("", goal_id):  # a step of a plan that the task made
+                continue
             return msgspec.structs.replace(result, task_id=goal_id, spans=())
     goal = gateway.index.store.goal(goal_id)
     if goal is None or not goal.status.final:

@@ -146,7 +146,7 @@ def _fill(text: str, words: str, asks: AskedBack) -> Resolved | None:
         return Resolved(text=whole, understood=re.sub(r"^/\w+ ", "", whole)) if time else None
     if asks.expects != "text" or WAYS["command"].match(words):
         return None
-    said = re.sub(r"(?i)[\s,]*(?:please|thanks|thank you|instead|then|rather)?[\s.!?,]*$", "", text.strip())
+    said = WAYS["courtesies"].sub("", text.strip())
     return Resolved(text=text, joined=asks.template.replace(SLOT, said))
 
 

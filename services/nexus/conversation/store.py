@@ -77,7 +77,12 @@ class Conversations:
         whole = place(request, conversation, resolved)
         if with_model:
             replaces = whole.replaces or resolve(said, conversation, now).replaces
-            whole = msgspec.structs.replace(whole, talk=conversation, wrote=resolved.text, replaces=replaces)
+            whole = msgspec.structs.replace(
+                whole,
+                talk=conversation,
+                wrote=resolved.text if resolved.understood else request.text,
+                replaces=replaces,
+            )
         if resolved.reply:
             outbox: Outbox = [request.reply(reply_of(resolved))]
         else:

@@ -37,6 +37,7 @@ _ASKED = {
     ).split()
 }
 """What asks for each effect, but for work: any order may ask for that."""
+_ENDING = ("reminder_cancel", "reminder_change", "stop", "forget")  # What may be done to all of a kind
 _STARTED = (
     "work",
     "schedule",
@@ -74,9 +75,11 @@ class Guard:
         said, wrote = self._said, self._said.text
         # "same for Bob": a part of a sentence that asks nothing
         is_part = bool(self._request.before) and said.is_part and not said.asks
-        act = Act.REQUEST if is_part else said.act
+        act = Act.REQUEST if is_part or self._orders_beside(tool) else said.act
         if not is_allowed(tool, act, {self._last, *FOLLOWS.get(self._last, ())}):
-            return Refusal(f"The message is a {act.value}, and asks for nothing to be done", offers=False)
+            # "Sunday is better" after what was put on a schedule may be meant to change it.
+            alters = act is Act.STATEMENT and tool.name in (self._last, ALTERS.get(self._last))
+            return Refusal(f"The message is a {act.value}, and asks for nothing to be done", offers=alters)
         if SHAPES["heard"].search(wrote):
             return Refusal("The message only says that it was heard", offers=False)
         if len(self._done) >= 1 + len(WAYS["joins"].findall(wrote)):
@@ -85,11 +88,19 @@ class Guard:
             return Refusal("The words of the message do not ask for that")
         return self._judge_object(tool, text)
 
+    def _orders_beside(self, tool: Tool) -> bool:
+        """Whether an order for ``tool`` stands beside a question: "remind me at 9, and what else is on?"."""
+        if self._said.act is not Act.QUESTION or tool.name not in _ASKED:
+            return False
+        clauses = WAYS["clause"].split(self._said.text)
+        orders = [each for each in clauses[1:] and clauses if read_utterance(each).act is Act.REQUEST]
+        return any(_ASKED[tool.name].search(each) for each in orders)
+
     async def _asks_for(self, tool: Tool) -> bool:
         """Whether the message asks for the effect of ``tool``: by its words alone if others' were read."""
         if find_language(self._said.text):  # its words are not known here
             return not self.has_read
-        if self._find_words(tool) is not None:
+        if self._find_words(tool) is not None and (tool.name in _ASKED or self.has_read or self._done):
             return True
         return not self.has_read and not self._done and tool.name in await self._likely()
 
@@ -112,7 +123,7 @@ class Guard:
     def _judge_object(self, tool: Tool, text: str) -> Refusal | None:
         """Why the words do not name what is to be changed; None if they do."""
         request, wrote = self._request, self._said.text
-        if WAYS["all"].search(text) and not WAYS["several"].search(wrote):
+        if tool.name in _ENDING and WAYS["all"].search(text) and not WAYS["several"].search(wrote):
             return Refusal("The message does not say all")
         if tool.name == "send_mail":
             to = text.partition(" ")[0]

@@ -253,7 +253,7 @@ def clean_text(text: str) -> str:
     what = WAYS["fragment"].sub("", text.strip(" \t\n,;:?!"))
     what = WAYS["links"].sub("", what).strip(" \t\n,;:?")
     what = re.sub(r"(?i)[\s,]+(?:it['’]?s|it\s+is|on|at|some\s?time|which\s+is)$", "", what)
-    what = re.sub(r"[\s,]+(?:please|pls|thanks|thank you|thx)\W*$", "", what, flags=re.IGNORECASE).strip()
+    what = WAYS["courtesies"].sub("", what).strip()
     what = what if ". " in what else what.rstrip(".")
     return (
         what if re.search(r"\w", what) and not re.fullmatch(r"(?i)(?:please|thanks|me|again)", what) else ""

@@ -190,7 +190,8 @@ async def tell_spending(context: ToolContext, request: Request, _: Words) -> Ans
 
 def _sum_spending(spent: Sequence[DailySpending]) -> str:
     tokens = sum(each.input_tokens + each.output_tokens for each in spent)
-    return f"{tokens:,} tokens, ${sum(each.cost for each in spent):.2f}"
+    cost = sum(each.cost for each in spent)
+    return f"{tokens:,} tokens, {f'${cost:.2f}' if cost or not tokens else '– (no price is known)'}"
 
 
 SPENDING = Tool(

@@ -15,6 +15,11 @@ export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** What models cost; a dash where they have no price. */
+export function costOf(amount, tokens) {
+  return amount || !tokens ? dollars(amount) : "–";
+}
+
 export function dollars(amount) {
   if (!amount) return "$0";
   if (amount < 0.001) return "< $0.001";

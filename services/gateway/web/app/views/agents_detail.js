@@ -6,7 +6,7 @@ import { may } from "../store.js";
 import { AgentChip } from "../ui/agent.js";
 import { Button } from "../ui/button.js";
 import { ask } from "../ui/dialog.js";
-import { count, dollars, plural, span } from "../ui/format.js";
+import { costOf, count, plural, span } from "../ui/format.js";
 import { html } from "../ui/html.js";
 import { Inspector } from "../ui/inspector.js";
 import { KeyValue } from "../ui/keyvalue.js";
@@ -62,7 +62,7 @@ export function Detail({ agent, velocity, onClose, onChange }) {
       ["Mailbox", html`<${Lanes} agent=${agent} />`],
       ["Tasks", velocity ? `${count(velocity.tasks)} in 30 days, half within ${span(velocity.p50)}, 95% within ${span(velocity.p95)}` : "none completed in 30 days"],
       ["Handled", agent.processes.length > 0 && `${count(agent.handled)} messages${agent.failed ? `, ${count(agent.failed)} failed` : ""} since it started`],
-      ["Today", agent.calls_today ? `${count(agent.tokens_today)} tokens in ${plural(agent.calls_today, "call")}, ${dollars(agent.cost_today)}` : "no model calls"],
+      ["Today", agent.calls_today ? `${count(agent.tokens_today)} tokens in ${plural(agent.calls_today, "call")}, ${costOf(agent.cost_today, agent.tokens_today)}` : "no model calls"],
       ["Version", html`<span class="mono">${agent.version}</span>`],
       ["Changed", agent.changed_by && html`${{ pause: "paused", resume: "resumed", restart: "restarted" }[agent.last_control] || agent.last_control} by ${agent.changed_by}, <${Ago} at=${agent.changed_at} />`],
       ["Memory", html`<a href=${`/memory?tab=briefing&agent=${encodeURIComponent(agent.name)}`}>what it is told: its briefing</a>`],

@@ -3,7 +3,7 @@
 import { at } from "../api.js";
 import { narrow } from "../store.js";
 import { AgentChip } from "../ui/agent.js";
-import { count, dollars, plural, span } from "../ui/format.js";
+import { costOf, count, dollars, plural, span } from "../ui/format.js";
 import { html, useMemo } from "../ui/html.js";
 import { Outcome } from "../ui/outcome.js";
 import { Rows } from "../ui/rows.js";
@@ -23,6 +23,6 @@ function Row({ goal, most }) {
     <span class="workers">${goal.workers.slice(0, 3).map((worker) => html`<${AgentChip} key=${worker.agent + worker.task} name=${worker.agent} />`)}</span>
     <span class="tasks number">${goal.tasks_all ? `${goal.tasks_done}/${goal.tasks_all}` : ""}</span>
     <span class="measure"><${Bar} value=${goal.seconds} most=${most.seconds} label=${`took ${span(goal.seconds)}`} /><${Took} from=${goal.submitted_at} to=${goal.ended_at} /></span>
-    <span class="measure">${goal.cost > 0 || goal.tokens > 0 ? html`<${Bar} value=${goal.cost} most=${most.cost} label=${`${dollars(goal.cost)}, ${plural(goal.tokens, "token")}`} /><span class="number">${goal.cost > 0 ? dollars(goal.cost) : `${count(goal.tokens)} tok`}</span>` : ""}</span>
+    <span class="measure">${goal.cost > 0 || goal.tokens > 0 ? html`<${Bar} value=${goal.cost} most=${most.cost} label=${`${costOf(goal.cost, goal.tokens)}, ${plural(goal.tokens, "token")}`} /><span class="number">${goal.cost > 0 ? dollars(goal.cost) : `${count(goal.tokens)} tok`}</span>` : ""}</span>
     <span class="when"><${Ago} at=${goal.submitted_at} /></span>`;
 }

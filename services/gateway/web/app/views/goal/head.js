@@ -1,7 +1,7 @@
 // The title of a goal and its facts: what it came to, when, how long, for whom, what it cost.
 
 import { at } from "../../api.js";
-import { count, dollars, plural } from "../../ui/format.js";
+import { costOf, count, dollars, plural } from "../../ui/format.js";
 import { html } from "../../ui/html.js";
 import { Outcome } from "../../ui/outcome.js";
 import { Clock, Took } from "../../ui/time.js";
@@ -34,9 +34,9 @@ function Cost({ goal }) {
     goal.cached_tokens && `${count(goal.cached_tokens)} of those read came from the providers' caches`,
     ...goal.fallbacks.map((each) => `${each.model} answered instead of ${each.instead_of}`),
     goal.budget.task_tokens && `at most ${count(goal.budget.task_tokens)} tokens a task`,
-    ...today.map((each) => `${each.agent} today: ${count(each.tokens)} tokens, ${dollars(each.cost)}${limit ? ` of ${dollars(limit)}` : ""}`),
+    ...today.map((each) => `${each.agent} today: ${count(each.tokens)} tokens, ${costOf(each.cost, each.tokens)}${limit ? ` of ${dollars(limit)}` : ""}`),
   ].filter(Boolean);
-  return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b>${goal.cost > 0 && html` · <b class="number">${dollars(goal.cost)}</b>`}
+  return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b> · <b class="number">${costOf(goal.cost, goal.tokens)}</b>
     ${goal.cached_tokens > 0 && html` · <b class="number">${Math.round((100 * goal.cached_tokens) / goal.input_tokens)} %</b> cached`}
     ${goal.fallbacks.map((each) => html` · <span class="warn">by ${each.model} since <${Clock} at=${each.since} /></span>`)}
     ${left !== null && html` · ${dollars(left)} left today`} · <a href=${at`/models/${goal.goal_id}`}>what was sent</a></span>`;
