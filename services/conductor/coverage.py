@@ -10,7 +10,7 @@ from shared.text.prose import EMPTY_WORDS, STOP_WORDS, stem_term
 
 WAYS = read_sayings(__file__, "requests")
 TAKEN = "\0"  # What stands in a request for each character that a parameter took
-MAX_READ = 8_000  # Characters of a request that are read: what is longer is a text to work on, and a model's
+MAX_READ = 8_000  # Characters of a request that are read: what is longer has a text to work on
 FORGIVEN = 1_000  # The longest request in which misspelt words are looked for, in characters
 MAX_PARTS = 20  # Parts of a request that are followed up
 LEAST = 1 / 3
@@ -74,8 +74,10 @@ def find_left_over(
     It limits the rest if it stands in the clause of a parameter, or has a word such as "only" or "except".
     That something is not to be done that no playbook does, as one of ``changes``, leaves nothing over.
     """
-    masked = list(text[:MAX_READ])
-    for found in WAYS["around"].finditer(text[:MAX_READ]):
+    if len(text) > MAX_READ:
+        return Leftover((_bare(text[MAX_READ:][:300]),), limits=True)
+    masked = list(text)
+    for found in WAYS["around"].finditer(text):
         masked[found.start() : found.end()] = " " * len(found[0])
     for start, end in taken:
         masked[start:end] = TAKEN * len(masked[start:end])
@@ -116,7 +118,8 @@ def _phrase(text: str, clause: Clause, words: Sequence[Word], unknown: Sequence[
 def _forbids(words: Sequence[Word], changes: Collection[str]) -> bool:
     """Whether a clause only forbids one of ``changes``: "do not fix anything"."""
     said = [word.lower() for _, _, word in words]
-    return said[0] in WAYS.words("forbidding") and not set(said[1:4]).isdisjoint(changes)
+    forbids = said[0] in WAYS.words("forbidding") or said[:2] == ["do", "not"]
+    return forbids and not set(said[1:4]).isdisjoint(changes)
 
 
 def _is_known(word: str, vocabulary: Collection[str], *, forgiving: bool) -> bool:

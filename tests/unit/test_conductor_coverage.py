@@ -58,7 +58,16 @@ def test_what_limits_a_request_is_found(text: str, phrase: str) -> None:
     assert limits
 
 
+def test_what_is_too_long_to_be_read_is_left_over() -> None:
+    phrases, limits = left("run the tests of /a. " + "Run the tests. " * 600 + "Delete it")
+    assert phrases[0]
+    assert limits
+
+
 def test_what_stands_beside_it_limits_nothing() -> None:
+    assert left("run the tests of /a; do fix what fails") == (("do fix what fails",), False)
+    assert left("run the tests of /a. please fix it") == (("please fix it",), False)
+    assert left("run the tests of /a; do not change anything") == ((), False)
     assert left("run the tests of /a, then tell Ana") == (("tell Ana",), False)
     assert left("run the tests of /a and write a GUIDE.md") == (("write a GUIDE.md",), False)
 
