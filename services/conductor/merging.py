@@ -87,8 +87,7 @@ def add_merges(goal: Goal) -> Goal:
             for folder, rows in list_made(goal, names).items():
                 if len(_latest(goal, rows)) > 1:
                     goal = _with_merge(goal, folder, rows, before=task.name)
-    # What a part of a goal changed is merged at the end of the whole.
-    if not goal.part_of and all(task.status.final for task in goal.tasks):
+    if all(task.status.final for task in goal.tasks):
         for folder, rows in list_made(goal).items():
             if len(rows) > 1 or any(row.task.merges and not is_tested(row.task) for row in rows):
                 goal = _with_merge(goal, folder, rows)

@@ -80,6 +80,7 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
         is_own = result.recipient == subjects.CONDUCTOR and result.task_id.startswith(f"{goal.goal_id}-")
         outdated = is_own and result.task_id not in current
         if result.goal_id == goal.goal_id and not outdated:
+            merged |= set(map(str, result.metadata.get("merged") or ()))  # in a part of the goal
             for each in _patches_of(result):
                 place = str(result.metadata.get("workspace") or each.path), each.folder or each.path
                 found.pop(place, None)
