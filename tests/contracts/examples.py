@@ -72,6 +72,7 @@ TASK = c.Task(
     asker="user",
     workspace="tests-1",
     starts_from=("reading-1",),
+    continues=OTHER_TASK_ID,
 )
 SPAN = c.Span(
     number=4,
@@ -86,6 +87,8 @@ SPAN = c.Span(
     ref=f"{NODE_ID}:3",
     input_tokens=1_200,
     output_tokens=48,
+    cached_tokens=1_024,
+    instead_of="openai:qwen3-large",
     cost=0.0042,
     count=2,
 )
@@ -196,6 +199,7 @@ GOAL = c.Goal(
             workspace="tests-1",
             changes=(CHANGE,),
             merges=("outputs/g/changes/a/project.patch", "outputs/g/changes/b/project.patch"),
+            continues=OTHER_TASK_ID,
         ),
     ),
     review_task_id="critic_20260102_144000_000000_1b4f0e98",
@@ -973,6 +977,8 @@ EXAMPLES: tuple[c.Contract, ...] = (
         output_tokens=40,
         cost=0.01,
         calls=3,
+        reserved_tokens=8_000,
+        reserved_cost=0.02,
     ),
     DUE,
     c.Timetable(**header(48, "nexus", "nexus"), ids=("s4f2a90",), changed=("s4f2a90",), undo=(DUE,)),

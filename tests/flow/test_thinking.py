@@ -587,7 +587,8 @@ async def test_whatever_a_model_gives_as_a_result_the_task_ends_at_once(tmp_path
 async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("shared.reasoning.recall.WAIT", 0.4)
+    for seconds in ("WAIT", "TASK_WAIT"):
+        monkeypatch.setattr(f"shared.reasoning.recall.{seconds}", 0.4)
     script = [{"replies": [says("done")]}]
     async with team_of(tmp_path, script, "worker", "memory") as team:
         daemon = next(
