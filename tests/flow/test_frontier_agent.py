@@ -97,7 +97,7 @@ async def test_find_papers(team: Team, site: Site) -> None:
     site.page("/api/query", NO_PAPERS)
     none = await team.perform("frontier", "find_papers", topic="attention", max_results=1)
     assert none.output == "arXiv has no paper on 'attention'."
-    assert none.metadata == {"papers": [], "depth": "abstract"}
+    assert none.metadata == {"papers": [], "depth": "abstract", "kinds": ["web"]}
 
 
 async def test_news_tells_of_broken_feeds_and_repeats_nothing(team: Team, site: Site) -> None:
