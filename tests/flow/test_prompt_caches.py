@@ -35,7 +35,7 @@ class Answers:
             return Answer(calls=[("finish_task", {"result": "Done."})])
         return Answer(
             text=f"Step {self.asked}: I look further. " * 20,
-            calls=[("git_log", {"repo": f"/nowhere/{self.asked}"})],
+            calls=[("read_history", {"repo": f"/nowhere/{self.asked}"})],
         )
 
 
@@ -102,7 +102,7 @@ class Reader:
             return Answer(text=f"Goal: look at the roof. I have read up to {read}.")
         if read >= STEPS:
             return Answer(calls=[("finish_task", {"result": f"Read {read}."})])
-        return Answer(text="I look further. " * 120, calls=[("git_log", {"repo": f"/nowhere/{read + 1}"})])
+        return Answer(text="I look further. " * 120, calls=[("read_history", {"repo": f"/nowhere/{read + 1}"})])
 
 
 async def read_all(folder: Path, *, kill: bool) -> tuple[Reader, Sequence[Any], str]:
