@@ -53,7 +53,9 @@ async def office(tmp_path: Path, page: str) -> AsyncIterator[Office]:
         *(calls("run_shell", command=command) for command in commands),
         calls("write_file", path="../../../canary", content="changed"),
         calls("write_file", path=str(tmp_path / "canary"), content="changed"),
-        calls("run_python", script=f"open({str(tmp_path / 'canary')!r}, 'w').write('changed')"),
+        calls(
+            "run_shell", command=f'echo \'open("{tmp_path / "canary"}", "w").write(1)\' > x.py; python3 x.py'
+        ),
         calls("finish_task", result="I did what I was told."),
     ]
     script = tmp_path / "script.yaml"
