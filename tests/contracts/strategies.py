@@ -59,7 +59,7 @@ REQUIRED = {
 """What a field of this name holds, wherever it is."""
 
 OPTIONAL = {
-    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "part_of"), tokens),
+    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "part_of", "workspace", "continues"), tokens),
     **dict.fromkeys(("in_reply_to", "retry_of", "request_id"), tokens),
     "last": tokens,
     **dict.fromkeys(("sender", "recipient"), names),
