@@ -78,7 +78,8 @@ except OSError as error:
     gate_process().kill()
     result = await running
     assert "ended" in result.output
-    assert result.output.splitlines()[-1] in ("ConnectionRefusedError", "[ConnectionResetError]")
+    # Of a gate that is dying the way is closed at the connection, or at the first words over it.
+    assert result.output.splitlines()[-1].strip("[]") in ("ConnectionRefusedError", "ConnectionResetError")
     assert result.exit_code == 0
     assert result.seconds < 10
 
