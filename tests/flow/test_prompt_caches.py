@@ -102,7 +102,8 @@ class Reader:
             return Answer(text=f"Goal: look at the roof. I have read up to {read}.")
         if read >= STEPS:
             return Answer(calls=[("finish_task", {"result": f"Read {read}."})])
-        return Answer(text="I look further. " * 120, calls=[("read_history", {"repo": f"/nowhere/{read + 1}"})])
+        calls = [("read_history", {"repo": f"/nowhere/{read + 1}"})]
+        return Answer(text="I look further. " * 120, calls=calls)
 
 
 async def read_all(folder: Path, *, kill: bool) -> tuple[Reader, Sequence[Any], str]:
