@@ -49,7 +49,7 @@ async def test_the_page_opens_with_its_libraries_and_knows_nobody(office: Contai
         assert "importmap" in (await client.get("/")).text
         assert "export" in (await client.get("/web/vendor/preact.mjs")).text
         assert (await client.get("/api/v1/goals")).status_code == 401
-        foreign = await client.get("/healthz", headers={"Host": "gateway:8642"})
+        foreign = await client.get("/healthz", headers={"Host": "elsewhere.example.org:8642"})
         assert foreign.status_code == 421
 
 
