@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import os
 import re
 import shlex
 from contextlib import AbstractAsyncContextManager
@@ -98,14 +99,15 @@ class Engineer(Agent):
     async def prepare(self, task: Task) -> str:
         """Copy the project that the task names into the workspace, if it names one that may be read."""
         found = PATH_IN_TEXT.finditer(task.text)
-        named = {Path(each["quoted"] or each["bare"].rstrip(".,;:!?)")).expanduser() for each in found}
-        folders = [path for path in named if await asyncio.to_thread(path.is_dir)]
+        # A home that nobody has, and a name that no file can have, are no folders, and no error.
+        named = {os.path.expanduser(each["quoted"] or each["bare"].rstrip(".,;:!?)")) for each in found}  # noqa: PTH111
+        folders = [path for path in named if await asyncio.to_thread(os.path.isdir, path)]
         if len(folders) != 1:
             return ""
         try:
-            copied = await self.copy_project(str(folders[0]))
+            copied = await self.copy_project(folders[0])
         except ActionError as error:  # the model is told when it tries
-            self.context.log.info("not_copied", folder=str(folders[0]), reason=str(error))
+            self.context.log.info("not_copied", folder=folders[0], reason=str(error))
             return ""
         name = str(copied.data["folder"])
         listed = await asyncio.to_thread(list_tree, workspace_path(self.context.settings, task) / name)

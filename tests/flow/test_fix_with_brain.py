@@ -39,7 +39,15 @@ def calls(name: str, **arguments: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def office(tmp_path: Path, repo: Path, *steps: dict[str, Any]) -> AsyncIterator[Stage]:
-    plan = {"tasks": [{"name": "fix", "assignee": "engineer", "text": f"Fix the failing test of {repo}"}]}
+    plan = {
+        "tasks": [
+            {
+                "name": "fix",
+                "assignee": "engineer",
+                "text": f"Fix the failing test of {repo}, as ~nobody-there/notes and /{'x' * 300} say",
+            }
+        ]
+    }
     entries = [
         {"agent": "conductor", "match": "^Make a plan", "replies": [{"json": plan}]},
         {"agent": "conductor", "match": "^The plan", "replies": [{"text": "No."}]},
@@ -76,7 +84,6 @@ async def test_the_patch_is_run_by_the_critic_without_and_with_it(tmp_path: Path
     goal = await fixed(
         tmp_path,
         repo,
-        calls("copy_project", repo=str(repo), folder="shop"),
         calls("edit_file", path="shop/sums.py", edits=[{"old": "a - b", "new": "a + b"}]),
         calls("test_changes", folder="shop"),
         {"text": "It subtracted; I fixed it. All tests pass."},
