@@ -303,7 +303,7 @@ def format_changes(changes: Sequence[FileChange], limit: int, shown: Iterable[st
     left = limit
     for position, change in enumerate(order):
         size = f"{clean(change.path, 200)} (+{len(change.added)} -{len(change.removed)} lines)"
-        # Whoever is short leaves more for the others.
+        # A short patch leaves more room for the others.
         share = max(left // (len(order) - position), min(left, LEAST))
         if change.text in known:
             named.append(f"{size}: the same as above")

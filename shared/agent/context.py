@@ -1,6 +1,7 @@
 """What an agent's handlers, actions and skills use: bus, memory, models, mail, approvals, current task."""
 
 import asyncio
+import difflib
 import importlib
 import shlex
 import sys
@@ -64,6 +65,17 @@ class AgentContext:
         self._peers = ActionRegistry(profile.name)
         self._peers.register(PeerActions(profile.name, self.delegation, self.requests, self.directory))
         self._background: set[asyncio.Task[Any]] = set()
+
+    def require_tools(self) -> None:
+        """Raise ConfigError if the profile's ``tools`` name what is no action, with the nearest one."""
+        known = [*self.actions, *self._peers]
+        for name in self.profile.tools:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                cure = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(known)}"
+                raise ConfigError(
+                    f"The profile of {self.profile.name!r} has no action {name!r} among its tools", cure
+                )
 
     # --- the current task ------------------------------------------------------------------------
 

@@ -135,6 +135,7 @@ class AgentProcess:
     async def open(self) -> None:
         """Start the agent: its ``on_start``, its service, its consumers, its presence."""
         profile = self.agent.context.profile
+        self.agent.context.require_tools()
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.models.prepare()
             self.agent.context.spawn(self.agent.context.models.learn_context())

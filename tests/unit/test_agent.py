@@ -133,6 +133,14 @@ def test_skills_that_cannot_be_had_are_said_so(tmp_path: Path, names: tuple[str,
         make(tmp_path, *names)
 
 
+def test_a_tool_that_is_no_action_is_said_with_the_nearest(tmp_path: Path) -> None:
+    tools = ("file", "delegate_task")
+    make(tmp_path, described=Profile(name="clerk", description="Files.", tools=tools)).context.require_tools()
+    wrong = make(tmp_path, described=Profile(name="clerk", description="Files.", tools=("fil", *tools)))
+    with pytest.raises(ConfigError, match=r"no action 'fil' among its tools\. Did you mean 'file'"):
+        wrong.context.require_tools()
+
+
 # --- tasks ---------------------------------------------------------------------------------------
 
 
