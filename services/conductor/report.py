@@ -48,7 +48,7 @@ from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.evidence import format_verdict, verdict_of
-from shared.text.display import count, shorten
+from shared.text.display import count, shorten, shorten_id
 from shared.text.times import seconds_between
 
 PARTS: Mapping[str, type[Contract]] = {
@@ -257,9 +257,10 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
-        parts.append(embedded(result_text(result)) or "It gave no output.")
+        told = embedded(result_text(result)) or "It gave no output."
+        parts.append(told)
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
-            refs = [str(ref) for ref in result.get(key) or ()]
+            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in told]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
         rows = [
