@@ -267,9 +267,8 @@ MOST_OFFERED = 3  # The most memories that are offered at once
 
 async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
     """What would be forgotten, and how: erasing for good is a person's own act, so nothing is erased here."""
-    if (named := _NAMED_MEMORY.fullmatch(request.text)) and (
-        nodes := await context.agent.memory.get(named["id"])
-    ):
+    memory, named = context.agent.memory, _NAMED_MEMORY.fullmatch(request.text)
+    if named and (nodes := await memory.get(*await memory.find_ids([named["id"]]))):
         return _offer_to_erase(nodes)
     about = RECALL_WAYS["forget_lead"].sub("", request.text, count=1).strip(" .!?") or request.text
     hits = (await find_hits(context, about))[:MOST_OFFERED]
