@@ -49,7 +49,7 @@ from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.evidence import format_verdict, verdict_of
-from shared.text.display import count, format_list, shorten
+from shared.text.display import count, format_list, shorten, shorten_id
 from shared.text.times import seconds_between
 
 PARTS: Mapping[str, type[Contract]] = {
@@ -261,10 +261,11 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
         text = result_text(result)
+        told = embedded(text) or "It gave no output."
         if not first or " ".join(text.split()) != first:  # else it is said above, whole
-            parts.append(embedded(text) or "It gave no output.")
+            parts.append(told)
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
-            refs = [str(ref) for ref in result.get(key) or ()]
+            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in told]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
         rows = [
