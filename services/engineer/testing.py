@@ -214,7 +214,7 @@ async def _build(line: str, invocation: Invocation, site: Site) -> Diagnosis | N
     log = site.log.with_name(f"{site.log.stem}-before{site.log.suffix}")
     try:
         result = await _execute(
-            ("sh", "-c", line), invocation.env, invocation, msgspec.structs.replace(site, log=log)
+            ("bash", "-e", "-c", line), invocation.env, invocation, msgspec.structs.replace(site, log=log)
         )
     except ActionError as error:
         return f"The step before the tests `{line}` was not run: {error.cause}", error.cure

@@ -343,19 +343,23 @@ class T(unittest.TestCase):
     assert (result.passed, result.failed, result.flaky) == (1, 1, ("test_a.T.test_slow",))
 
 
-async def test_what_is_built_before_the_tests_may_fail(run):
-    steps = "      - run: bash make.sh\n      - run: sh gone/make.sh\n      - run: python -m unittest\n"
+async def test_what_is_built_before_the_tests_may_fail(run, tmp_path):
+    calls = ("./made.sh", "touch seen{1,2}", "cp se*2 copied", "bash broken.sh", "sh gone/make.sh")
+    steps = "".join(f"      - run: {call}\n" for call in (*calls, "python -m unittest"))
+    there = "all(map(os.path.exists, ('made2', 'seen2', 'copied')))"
     files = {
         ".github/workflows/test.yml": f"on: push\njobs:\n  t:\n    steps:\n{steps}",
-        "make.sh": "#!/bin/bash\ntouch made{1,2}\nnothing-like-this\n",
+        "broken.sh": "nothing-like-this\n",
         "test_a.py": "import os, unittest\nclass T(unittest.TestCase):\n"
-        "    def test_a(self): self.assertTrue(os.path.exists('made2'))\n",
+        f"    def test_a(self): self.assertTrue({there})\n",
     }
+    # CI runs its steps by bash, and so a script that does not say by what.
+    lay_out(tmp_path / "project", {"made.sh": "touch made{1,2}\n"})
+    (tmp_path / "project/made.sh").chmod(0o755)
     result = await run(files)
     assert (result.passed, result.failed) == (1, 0)
-    assert result.notes[0].startswith(
-        "`bash make.sh`, a step before the tests, failed: it needs nothing-like-this"
-    )
+    said = "`bash broken.sh`, a step before the tests, failed: it needs nothing-like-this"
+    assert result.notes[0].startswith(said)
 
 
 async def test_failures_for_want_of_a_network_are_told(run):

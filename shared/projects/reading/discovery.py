@@ -292,7 +292,7 @@ def _candidate(
             before += [word for word in given if UNKNOWN not in word and not MACHINES.match(word)]
         elif _builds(project.at(place), command, runner):
             given = [f"{name}={value}" for name, value in command.env.items() if UNKNOWN not in value]
-            line = shlex.join([*(["env", *given] if given else []), *command.words])
+            line = " ".join(map(_quote, [*(["env", *given] if given else []), *command.words]))
             there = os.path.relpath(place, folder)
             before.append(line if there == "." else f"cd {shlex.quote(there)} && {line}")
     changed = msgspec.structs.replace(
@@ -301,6 +301,11 @@ def _candidate(
         installs=tuple(shlex.join(command.words) for _, command in (*done, (folder, called))),
     )
     return msgspec.structs.replace(candidate, command=changed)
+
+
+def _quote(word: str) -> str:
+    """``word`` for a shell, which is to expand what stands for several files."""
+    return word if re.fullmatch(r"[\w@%+=:,./*?{}\[\]~-]+", word) else shlex.quote(word)
 
 
 def _builds(files: ProjectFiles, command: ShellCommand, runner: str) -> bool:
