@@ -79,6 +79,18 @@ class BriefingMaker:
         return await self._make(chosen) if again or told is None else await self._tell(told)
 
     @register_action(
+        "Send a briefing by mail, to an address that the settings allow",
+        {"recipient": "The address", "kind": "morning or evening; empty: the latest"},
+        personal=True,
+    )
+    async def mail_briefing(self, recipient: str, kind: str = "") -> Outcome:
+        """As tell_briefing and send_mail; raises ActionError if one of them does."""
+        told = await self.tell_briefing(kind)
+        subject = told.output.strip().partition("\n")[0].lstrip("# ")
+        params = {"recipient": recipient, "subject": subject, "body": told.output}
+        return await self._context.actions.perform("send_mail", params)
+
+    @register_action(
         "Tell what a briefing could not tell at its time",
         {"kind": "morning or evening", "day": "The day, as 2026-11-23"},
         personal=True,
