@@ -142,7 +142,12 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
             subjects.dead("*"),
             *(subject(other, "*") for other in others for subject in _APPROVALS),
             *(subjects.record(other, kind, "*") for other in others for kind in kinds),
-            *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
+            *(
+                subjects.record(other, kind, "*")
+                for other in others
+                if other == subjects.CORTEX
+                for kind in ("night", subjects.DUE, subjects.TIMETABLE)
+            ),
             subjects.PUT_ASIDE,
             subjects.dropped("*"),
         ]
