@@ -401,6 +401,7 @@ def test_tags_of_front_matter(tags: str, read: tuple[str, ...]) -> None:
     ],
 )
 def test_days_of_front_matter(date_line: str) -> None:
+    assert parse_front_matter("---\ndate: 1850-01-01\n---\n", KNOWN).date[:10] == "1850-01-01"
     assert parse_front_matter(f"---\n{date_line}\n---\n", KNOWN).date[:10] == "2026-08-04"
 
 

@@ -86,7 +86,12 @@ def parse_front_matter(text: str, known: date) -> FrontMatter:
 
 
 def _find_date(value: Any, known: date) -> str:
-    return parse_date(value) or (find_day(value, known) if isinstance(value, str) else "")
+    if not isinstance(value, str):
+        return parse_date(value)
+    try:  # also one of another century, which no text means by chance in such a field
+        return parse_date(value) or parse_date(date.fromisoformat(value.strip()[:10]))
+    except ValueError:
+        return find_day(value, known)
 
 
 class AsWritten(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the quicker one, if it is there
