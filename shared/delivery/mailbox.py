@@ -260,7 +260,7 @@ def read_text(mail: EmailMessage) -> str:
         if kind == "html":
             reader = _Text()
             reader.feed(content[:LONGEST_HTML])
-            content = re.sub(r"(?m)^[ |]+|[ |]+$", "", "".join(reader.parts))
+            content = "\n".join(line.strip(" |") for line in "".join(reader.parts).split("\n"))
         if content.strip():
             return content
     return ""

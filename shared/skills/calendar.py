@@ -301,7 +301,11 @@ def _read_apart(text: str, names: Sequence[str]) -> tuple[list[Any], list[str]]:
     """The components that can be read by themselves, with the time zones of the file."""
     import icalendar
 
-    zones = "".join(re.findall(r"(?ms)^BEGIN:VTIMEZONE$.*?^END:VTIMEZONE$\n", text.replace("\r\n", "\n")))
+    zones = "".join(
+        re.findall(
+            r"(?ms)^BEGIN:VTIMEZONE$(?:(?!^BEGIN:VTIMEZONE).)*?^END:VTIMEZONE$\n", text.replace("\r\n", "\n")
+        )
+    )
     blocks = re.compile(rf"(?ms)^BEGIN:({'|'.join(names)})\s*?$(?:(?!^BEGIN:\1).)*?^END:\1\s*?$")
     components: list[Any] = []
     problems: list[str] = []

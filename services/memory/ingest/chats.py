@@ -279,13 +279,17 @@ def cut_signature(text: str, writer: str) -> str:
             return "\n".join(lines[:number])
         if words in names or (parts and first in names):
             return "\n".join(lines[: above if parts else number])
-        if _SENTENCE.search(lines[number]):
+        if _ends_sentence(lines[number]):
             break
     begin = len(lines) - next((n for n, line in enumerate(reversed(lines)) if not line.strip()), len(lines))
     is_below = 0 < begin < len(lines) and lines[begin].rstrip().endswith((",", "，")) and _parts(lines[begin])
-    if is_below and len(lines) - begin <= MOST_SIGNED and not any(map(_SENTENCE.search, lines[begin:])):
+    if is_below and len(lines) - begin <= MOST_SIGNED and not any(map(_ends_sentence, lines[begin:])):
         return "\n".join(lines[:begin])
     return text
+
+
+def _ends_sentence(line: str) -> bool:
+    return _SENTENCE.search(line[-200:]) is not None
 
 
 def _parts(line: str) -> bool:

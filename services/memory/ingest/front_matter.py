@@ -105,7 +105,7 @@ class AsWritten(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[
 
 _ENTRY = re.compile(r"(?P<name>\w[^:=\n]{0,60}?|\"[^\"\n]{1,60}\")\s*(?P<mark>[:=])(?:[ \t]+(?P<value>.*))?$")
 _ITEM = re.compile(r"\s*-\s+(?P<item>.*)")
-_HASHES = re.compile(r"(?m)^([ \t]*(?:-|tags?[ \t]*:|keywords[ \t]*:)[ \t]+)((?:#\w[^\s,]*[,\s]*)+)$")
+_HASHES = re.compile(r"(?m)^([ \t]*(?:-|tags?[ \t]*:|keywords[ \t]*:)[ \t]+)((?:#\w[^\s,#]*[, \t]*)+)$")
 """Tags with the ``#`` that they have in texts, which begins a comment in YAML."""
 
 

@@ -221,7 +221,7 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,31}|#\d{1,7}|#[xX][0-9a-fA-F]{1
 _ROLE_OF_HOST = re.compile(r"\{[\w:+.-]+\}`~?([^`<\n]*?)\s*(?:<[^`\n]*>)?`")
 _FENCES = re.compile(r"\s*(?::{3,}.*|\([\w:.-]+\)=|\[[^\]^][^\]]*\]:\s+<?(?:https?:|mailto:|[./#])\S*.*)$")
 """Fences, targets and the addresses of links: what MyST and Markdown do not show."""
-_FOOTNOTE = re.compile(r"^\s{0,3}\[\^[^\]\s]+\]:\s*|(?<=\S)\[\^[^\]\s]+\]")
+_FOOTNOTE = re.compile(r"^\s{0,3}\[\^[^\]\s]{1,60}\]:\s*|(?<=\S)\[\^[^\]\s]{1,60}\]")
 _BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+$")
 # What is marked contains no such mark itself: a line of many open ones is read once, not once for each.
 _HIGHLIGHT = re.compile(r"==(?=\S)((?:(?!==).)+)(?<=\S)==")
