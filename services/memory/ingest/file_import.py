@@ -209,7 +209,9 @@ class FileImport:
         self._progress = progress
         self._shared = SharedTexts(client, drafts.file)
         self._outcome = ImportResult(
-            duplicates=drafts.repeated, refused=len(drafts.refused), reasons=list(drafts.refused[:REASONS])
+            duplicates=drafts.repeated,
+            refused=len(drafts.refused),
+            reasons=[*drafts.refused, *drafts.unread][:REASONS],
         )
         self._unsettled: list[NodeDraft] = []
         self._unchanged: set[str] = set()
@@ -270,6 +272,11 @@ class FileImport:
                 return False
             self._stands_for[draft.node.id] = first.id
             self._count_known(first, find_others(there))
+            self._step(1)
+            return True
+        if there.retired_version and not mine:
+            self._stands_for[draft.node.id] = self._above(draft)
+            self._leave_out(draft, f"memory has the same text as retired, in {there.id[:8]}")
             self._step(1)
             return True
         # It may have been left so by a crash, and another file may have said since that it has it too.
