@@ -40,12 +40,14 @@ MEMORY_SUBJECTS = ("memory.write.*",)
 AGENTS_BUCKET = "agents"  # The directory of agents: a Presence for each process, which expires unless renewed
 LEASES_BUCKET = "leases"  # Exclusive rights, such as being the memory daemon
 TURNS_BUCKET = "turns"  # The requests that wait or are open at model servers; see shared.llm.turns
+BUDGETS_BUCKET = "budgets"  # What processes use of budgets that they share; see shared.reasoning.entries
 IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
 PRESENCE_TTL = 45.0  # Seconds until the presence of a process expires
 PRESENCE_INTERVAL = PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
 LEASE_TTL = 15.0  # Seconds until a lease expires
+BUDGET_TTL = 90 * 86_400.0  # Seconds until what a process used of a budget expires: no goal takes longer
 TURN_TTL = 90.0  # Seconds until a turn at a model server expires: a minute that counts, and a margin
 
 # --- names ---------------------------------------------------------------------------------------
@@ -116,16 +118,19 @@ ARCHIVED = f"event.{ERASER}.archived"  # The records of orders to archive that w
 ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
-MEMORY_VERBS = tuple(
-    "written search get align classify embed read recall stats health list edges traverse paths brief "
-    "picture versions history".split()
-)
-"""What memory answers by request and reply, as ``memory.<verb>``."""
-MEMORY_SIGNED_VERBS = ("add", "link")
-"""What memory does in the requester's name: a request to ``memory.<verb>`` reaches it as
-``memory.<verb>.<requester>``, appended by the broker."""
-MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
-"""The same, for people alone: each occupies all of memory for a while."""
+MEMORY_VERBS = ("written", "align", "classify", "embed", "read", "recall", "stats", "health")
+"""What memory answers by request and reply, as ``memory.<verb>``, to everybody the same."""
+MEMORY_READ_VERBS = ("search", "get", "list", "edges", "traverse", "paths", "brief")
+"""What it answers with as much as the requester may read (shared/memory/ownership.py): a request to
+``memory.<verb>`` reaches it as ``memory.<verb>.<requester>``, appended by the broker."""
+MEMORY_SIGNED_VERBS = ("add", "link", *MEMORY_READ_VERBS)
+"""These, and what it does in the requester's name."""
+MEMORY_WHOLE_VERBS = ("picture", "versions", "history")
+"""The same, for people alone: they show all of memory."""
+MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild", *MEMORY_WHOLE_VERBS)
+"""All that is for people alone: the first three occupy memory for a while."""
+READER_HEADER = "Mailroom-Reader"
+"""The header of a request to memory in which nexus names whom it asks for."""
 
 MAILBOX = f"{GATEWAY}.mailbox"
 """Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""
@@ -330,6 +335,11 @@ def identity(name: str) -> str:
 def turn(server: str, agent: str, request: str) -> str:
     """A request of an agent at a model server."""
     return f"$KV.{TURNS_BUCKET}.{server}.{agent}.{request}"
+
+
+def share(budget: str, agent: str, instance: str) -> str:
+    """What a process of an agent has of a budget that it shares with others."""
+    return f"$KV.{BUDGETS_BUCKET}.{budget}.{agent}.{instance}"
 
 
 def bucket_stream(bucket: str) -> str:

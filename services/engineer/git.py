@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
+from shared.projects.reading.project_files import read_text
 from shared.sandbox import CommandResult, remove_tree, run_command
 from shared.skills.clones import ENVIRONMENT
 from shared.skills.git import Repository, find_any
@@ -24,6 +26,7 @@ HARMLESS = frozenset(
     ).split()
 ) | {"extensions.objectformat", "extensions.refstorage", "index.sparse"}
 """The settings of a repository that are copied: how to read its files; none names a program or a path."""
+MOST_EDGES = 50  # The most commits at which a clone is cut off that are looked at
 MAX_CHANGES = 200  # The most uncommitted changes that are listed one by one
 CHANGES = {"M": "modified", "T": "type changed", "A": "added", "D": "deleted", "R": "renamed", "C": "copied"}
 
@@ -149,6 +152,7 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 else await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder)
             )
             commits = int(counted)
+            edges = await _list_edges(git, folder, repository)
             return HistoryReading(
                 branch=await _read_branch(git, folder),
                 commits=commits,
@@ -156,7 +160,8 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 latest=await _read_log(git, folder, limit, period) if commits else (),
                 since=since,
                 until=until,
-                files=await _read_files(git, folder, period) if commits and period else (),
+                files=await _read_files(git, folder, period, edges) if commits and period else (),
+                cut=await _describe_cut(git, folder, edges) if edges else "",
             )
     except ActionError as error:
         return HistoryReading(problem=str(error))
@@ -170,14 +175,39 @@ async def _read_branch(git: Git, folder: Path) -> str:
     return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
 
 
-async def _read_files(git: Git, folder: Path, period: tuple[str, ...]) -> tuple[str, ...]:
-    """The files that the commits of a period changed, with the lines added and removed, most first."""
-    log = await git.read(
-        *("-c", "core.quotePath=false", "log", "--numstat", "--no-renames", "--format=", *period), cwd=folder
-    )
+async def _list_edges(git: Git, folder: Path, repository: Repository) -> frozenset[str]:
+    """The commits whose parents a shallow clone lacks; none for a whole one."""
+    names = await asyncio.to_thread(read_text, repository.common / "shallow")
+    edges = re.findall(r"(?m)^[0-9a-f]{40,64}$", names)[:MOST_EDGES]
+    # Git lists a first commit too, if it is as deep as was asked for.
+    raw = {edge: await git.run("cat-file", "commit", edge, cwd=folder) for edge in edges}
+    return frozenset(edge for edge, found in raw.items() if "\nparent " in found.output)
+
+
+async def _describe_cut(git: Git, folder: Path, edges: frozenset[str]) -> str:
+    dates = await git.read("log", "--format=%H %as", "HEAD", cwd=folder)
+    known = [line.split(" ") for line in dates.splitlines()]
+    first = min((date for commit, date in known if commit in edges), default="")
+    since = f" begins on {first}" if first else " is not whole"
+    return f"The clone is shallow: its history{since}, and what was before is not known"
+
+
+async def _read_files(
+    git: Git, folder: Path, period: tuple[str, ...], edges: frozenset[str]
+) -> tuple[str, ...]:
+    """The files that the commits of a period changed, with the lines added and removed, most first.
+
+    What the commits in ``edges`` changed is not known: git shows all of their files as added.
+    """
+    form = ("-c", "core.quotePath=false", "log", "--numstat", "--no-renames", "--format=%H")
+    log = await git.read(*form, *period, cwd=folder)
     added, removed = Counter[str](), Counter[str]()
+    commit = ""
     for line in log.splitlines():
         if line.count("\t") < 2:
+            commit = line or commit
+            continue
+        if commit in edges:
             continue
         plus, minus, path = line.split("\t", 2)
         added[path] += int(plus) if plus.isdigit() else 0

@@ -38,6 +38,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusError, BusUnavailable, NoResponders, NotFound, Refused
+from shared.memory.ownership import reads_for
 from shared.spans import span
 
 
@@ -386,7 +387,11 @@ class Memory:
         if slow or verb in SLOW_VERBS or getattr(query, "action", "status") != "status":
             timeout = SLOW_TIMEOUT
         payload = b"{}" if query is None else msgspec.json.encode(query)
-        request = self._bus.request(subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT)
+        reader = reads_for.get()
+        headers = {subjects.READER_HEADER: reader} if reader else None
+        request = self._bus.request(
+            subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT, headers=headers
+        )
         asking = asyncio.ensure_future(request)
         try:
             while not asking.done():

@@ -46,6 +46,17 @@ def flatten_lines(text: str) -> str:
     return "\n".join(_CONTROL.sub(" ", _UNSEEN.sub("", line)) for line in text.split("\n"))
 
 
+def shorten_id(name: str) -> str:
+    """The beginning of an id that commands take for the whole: of a UUID with its time, of a digest 8 digits;
+    any other name is left as it is.
+    """
+    found = re.fullmatch(
+        r"(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3})-[0-9a-f-]{17}|(?P<digest>[0-9a-f]{8})[0-9a-f]{24}",
+        name,
+    )
+    return (found["uuid"] or found["digest"]) if found else name
+
+
 def shorten(line: str, limit: int) -> str:
     """A line cut to ``limit`` characters, the ellipsis included, as described at ``flatten``."""
     if len(line) <= limit:

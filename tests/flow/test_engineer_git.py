@@ -334,3 +334,25 @@ async def test_the_history_of_a_time(tmp_path: Path) -> None:
     none = await read_history(folder, since="2026-04-01")
     assert format_history(none).startswith("There are no commits from 2026-04-01 to today.")
     assert "must be a date such as" in (await read_history(folder, since="; rm -rf /")).problem
+
+
+@pytest.mark.parametrize(
+    ("depth", "since", "files", "first"),
+    [
+        (1, "2026-03-01", (), "2026-03-10"),
+        (2, "2026-02-01", ("+2 -0 b.py",), "2026-02-10"),
+        (2, "2026-03-01", ("+2 -0 b.py",), "2026-02-10"),
+        (1, "", (), "2026-03-10"),
+        (3, "2026-01-01", ("+4 -0 b.py", "+2 -0 a.py"), ""),
+        (9, "2026-02-01", ("+4 -0 b.py",), ""),
+    ],
+)
+async def test_what_a_shallow_clone_does_not_know_is_not_told_as_added(tmp_path, depth, since, files, first):
+    await asyncio.to_thread(commit_on_days, tmp_path / "shop")
+    git(tmp_path, "clone", "--quiet", f"--depth={depth}", f"file://{tmp_path}/shop", "shallow")
+    history = await read_history(tmp_path / "shallow", since=since)
+    assert history.files == files
+    assert history.cut == (
+        f"The clone is shallow: its history begins on {first}, and what was before is not known" * bool(first)
+    )
+    assert history.cut in format_history(history)

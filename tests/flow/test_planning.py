@@ -70,6 +70,20 @@ REQUESTS = {
         "what license does {path} have?",
         "which license is {path} under",
     ],
+    "support": [
+        "does {path} support python 3.9?",
+        "which python versions does {path} work with?",
+        "can {path} be used with node 16?",
+        "what is the minimum go version of {path}",
+        "will {path} run on Python 3.14?",
+    ],
+    "outdated": [
+        "which dependencies are outdated in {path}?",
+        "are there newer versions of the packages that {path} needs?",
+        "which packages of {path} have newer releases?",
+        "list the outdated packages of {path}",
+        "are the libraries of {path} up to date",
+    ],
     "history": [
         "show the commit history of {path}",
         "update me on what changed in {path} this week",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from services.nexus.answers.asked_time import read_asked_time
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
 from services.nexus.routing.following import SHORT, normalise
 from services.nexus.routing.request import Request
@@ -112,6 +113,10 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
         return Decision(tool="language", why=f"it is {language}")
     if WAYS["forbidden"].search(text):
         return Decision(tool="refuse", why="it orders to break the rules")
+    now = datetime.now(UTC)
+    asked = read_asked_time(text, now)
+    if asked and asked.wants_all and not asked.names and asked.span.end <= now.timestamp():
+        return Decision(tool="memory", why=f"it asks what happened: {asked.named}")
     intent = find_intent(text)
     if intent and (intent not in MADE_OR_LISTED or read_utterance(text).act is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")

@@ -30,7 +30,7 @@ from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
 from shared.memory import WriteRefused
-from shared.text.display import flatten
+from shared.text.display import flatten, shorten_id
 from shared.text.prose import find_stems, find_terms, split_title
 
 WAYS = read_sayings(__file__, "keeping")
@@ -93,7 +93,7 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
         return Answer(text=f"It may not be kept: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
     return Answer(
         text=f"I shall remember: {flatten(fact, 400)}\nTo erase it for good: mailroom memory forget "
-        f"{node.id}",
+        f"{shorten_id(node.id)}",
         citations=(node.id,),
     )
 
@@ -219,7 +219,7 @@ async def answer_from_memory(context: ToolContext, request: Request, _: Words) -
     If the answer was only told, it offers to keep that.
     """
     told = {node.id: node for node in map(_make_node, range(len(request.told)), request.told)}
-    response = await context.answerer.read_by(request.asker).quote(request.text, told=tuple(told.values()))
+    response = await context.answerer.quote(request.text, told=tuple(told.values()))
     first = told.get(response.citations[0]) if response.citations else None
     response = msgspec.structs.replace(
         response, citations=tuple(each for each in response.citations if each not in told)
@@ -267,9 +267,8 @@ MOST_OFFERED = 3  # The most memories that are offered at once
 
 async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
     """What would be forgotten, and how: erasing for good is a person's own act, so nothing is erased here."""
-    if (named := _NAMED_MEMORY.fullmatch(request.text)) and (
-        nodes := await context.agent.memory.get(named["id"])
-    ):
+    memory, named = context.agent.memory, _NAMED_MEMORY.fullmatch(request.text)
+    if named and (nodes := await memory.get(*await memory.find_ids([named["id"]]))):
         return _offer_to_erase(nodes)
     about = RECALL_WAYS["forget_lead"].sub("", request.text, count=1).strip(" .!?") or request.text
     hits = (await find_hits(context, about))[:MOST_OFFERED]
@@ -280,7 +279,7 @@ async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
 
 def _offer_to_erase(nodes: Sequence[Node]) -> Answer:
     """What each memory says, and the command that erases it; "yes" after a single one says so again."""
-    lines = [f"- {flatten(node.title, 200)}: mailroom memory forget {node.id}" for node in nodes]
+    lines = [f"- {flatten(node.title, 200)}: mailroom memory forget {shorten_id(node.id)}" for node in nodes]
     again = Choice(label="Yes", text=command("forget", f"memory {nodes[0].id}"))
     return Answer(
         text="\n".join([ERASED, *lines]),
