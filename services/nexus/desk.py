@@ -8,7 +8,7 @@ import msgspec
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.pending import ASKS, read_asked
 from services.nexus.office.query import HINTS, TOOLS, Kind, OfficeQuery
-from services.nexus.office.telling import is_of_office, match
+from services.nexus.office.telling import is_of_office, list_asked, match
 from services.nexus.office.things import Thing
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
@@ -158,7 +158,7 @@ class Desk:
 
 def _kind_of(query: OfficeQuery, things: Sequence[Thing]) -> Kind:
     """The kind of the thing that a query is about which names none."""
-    return match([each for each in things if each.kind is not Kind.AGENT], query.terms).things[0].kind
+    return match(list_asked(query, things), query.terms).things[0].kind
 
 
 def tool_response(result: TaskResult, route: str, note: str = "") -> Response:
