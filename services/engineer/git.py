@@ -126,7 +126,8 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
 async def read_history(folder: Path, limit: int = 10, *, since: str = "", until: str = "") -> HistoryReading:
     """The history of the repository ``folder`` lies in, with its latest ``limit`` commits (1 to 1000).
 
-    ``since`` and ``until`` are dates, both included: then commits and files are those of that time.
+    ``since`` and ``until`` are dates, both included, or tags: what came after the one, up to the other. Then
+    commits and files are those of that time.
 
     Nothing is written and nothing the repository names is run. If git cannot answer, ``problem`` says why; a
     repository without commits has 0 of them and no problem.
@@ -136,20 +137,10 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
         return HistoryReading(problem=f"{folder} is not in a git repository")
     try:
         async with read_only_git(repository) as git:
-            # git's options for the commits from one day to another; raises ActionError for what is no date
-            options = []
-            for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
-                try:
-                    options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
-                except ValueError:
-                    reason = f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
-                    raise ActionError(reason) from None
-            period = tuple(options)
+            period = await _read_period(git, folder, since, until)
             head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
             counted = (
-                "0"
-                if head.exit_code
-                else await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder)
+                "0" if head.exit_code else await git.read("rev-list", "--count", *period, "--", cwd=folder)
             )
             commits = int(counted)
             edges = await _list_edges(git, folder, repository)
@@ -160,11 +151,41 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 latest=await _read_log(git, folder, limit, period) if commits else (),
                 since=since,
                 until=until,
-                files=await _read_files(git, folder, period, edges) if commits and period else (),
+                files=await _read_files(git, folder, period, edges) if commits and (since or until) else (),
                 cut=await _describe_cut(git, folder, edges) if edges else "",
             )
     except ActionError as error:
         return HistoryReading(problem=str(error))
+
+
+async def _read_period(git: Git, folder: Path, since: str, until: str) -> tuple[str, ...]:
+    """What names git the commits from one day or tag to another; raises ActionError for what is neither."""
+    options, begin, end = [], [], "HEAD"
+    for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
+        try:
+            options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
+        except ValueError:
+            commit = await _find_tag(git, folder, text)
+            if name == "since":
+                begin = [f"^{commit}"]
+            else:
+                end = commit
+    return (*options, *begin, end)
+
+
+async def _find_tag(git: Git, folder: Path, text: str) -> str:
+    """The commit of a tag, written with or without its v; raises ActionError with the last that there are."""
+    if re.fullmatch(r"[\w][\w./+-]{0,100}", text):
+        bare = text.removeprefix("v")
+        for name in dict.fromkeys((text, f"v{bare}", bare)):
+            tag = f"refs/tags/{name}^{{commit}}"
+            found = await git.run("rev-parse", "--quiet", "--verify", "--end-of-options", tag, cwd=folder)
+            if found.exit_code == 0:
+                return found.output.split()[-1]
+    listing = await git.read("tag", "--list", "--sort=-creatordate", cwd=folder)
+    last = ", ".join(listing.split()[:5])
+    there = f"the last ones are {last}" if last else "it has none (a shallow clone may lack them)"
+    raise ActionError(f"{text[:40]!r} must be a date such as 2026-01-31, or a tag of the repository: {there}")
 
 
 async def _read_branch(git: Git, folder: Path) -> str:
@@ -200,7 +221,7 @@ async def _read_files(
     What the commits in ``edges`` changed is not known: git shows all of their files as added.
     """
     form = ("-c", "core.quotePath=false", "log", "--numstat", "--no-renames", "--format=%H")
-    log = await git.read(*form, *period, cwd=folder)
+    log = await git.read(*form, *period, "--", cwd=folder)
     added, removed = Counter[str](), Counter[str]()
     commit = ""
     for line in log.splitlines():
@@ -240,7 +261,15 @@ def _format_change(line: str) -> str:
 async def _read_log(git: Git, folder: Path, limit: int, period: tuple[str, ...]) -> tuple[Statement, ...]:
     form = "%h%x1f%ad%x1f%an%x1f%s"
     log = await git.read(
-        *("log", *period, f"--max-count={limit}", "--no-show-signature", "--date=short", f"--format={form}"),
+        *(
+            "log",
+            *period,
+            f"--max-count={limit}",
+            "--no-show-signature",
+            "--date=short",
+            f"--format={form}",
+            "--",
+        ),
         cwd=folder,
     )
     commits = (line.split("\x1f", 3) for line in log.split("\n") if line.count("\x1f") >= 3)

@@ -356,3 +356,29 @@ async def test_what_a_shallow_clone_does_not_know_is_not_told_as_added(tmp_path,
         f"The clone is shallow: its history begins on {first}, and what was before is not known" * bool(first)
     )
     assert history.cut in format_history(history)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "commits", "files"),
+    [
+        ("v1.0", "", 2, ("+4 -0 b.py",)),
+        ("1.0", "", 2, ("+4 -0 b.py",)),
+        ("v1.0", "1.1.0", 1, ("+2 -0 b.py",)),
+        ("", "v1.1.0", 2, ("+2 -0 a.py", "+2 -0 b.py")),
+        ("1.1.0", "2026-03-31", 1, ("+2 -0 b.py",)),
+        ("1.1.0", "1.0", 0, ()),
+    ],
+)
+async def test_the_history_from_one_tag_to_another(
+    tmp_path: Path, since: str, until: str, commits: int, files: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "shop"
+    await asyncio.to_thread(commit_on_days, folder)
+    for name, place in (("v1.0", "HEAD~2"), ("1.1.0", "HEAD~1")):
+        command = ["git", "-C", str(folder), "tag", name, place]
+        await asyncio.to_thread(subprocess.run, command, check=True)
+    found = await read_history(folder, since=since, until=until)
+    assert (found.problem, found.commits, found.files) == ("", commits, files)
+    for wrong in ("v9.9", "--all", "v1.0..v2", "HEAD@{1}", "x" * 500):
+        problem = (await read_history(folder, since=wrong)).problem
+        assert "or a tag of the repository: the last ones are" in problem

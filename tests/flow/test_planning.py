@@ -207,7 +207,6 @@ PARTS = {
     "run lint and format checks on {path}": "'format'",
     "what's new in machine learning this week": "'learning this week'",
     "Run only the tests that mention comma in {path}": "'only the tests that mention comma'",
-    "What changed in {path} since v2.11.0": "'since v2.11.0'",
     "check up on {path} but skip the linter": "'skip the linter'",
     "run the tests of {path} except {path}/b": "'except {path}/b'",
     "research retrieval augmented generation since 2024, max 3 papers": "'since 2024', 'max 3 papers'",
