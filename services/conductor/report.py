@@ -73,8 +73,8 @@ GOAL_IMPORTANCE = {TaskStatus.COMPLETED: 0.3, TaskStatus.CANCELLED: 0.2}
 """The importance of the event of a goal by how it ended; .4 if it failed or found something: what people
 state weighs .5."""
 
-Budget = Callable[[Collection[str]], Awaitable[str]]
-"""What is left of the budgets of the models of so many agents."""
+Budget = Callable[[Goal, Collection[str]], Awaitable[str]]
+"""What is left of the budgets of a goal, and of the models of so many agents."""
 
 log = logger(__name__)
 
@@ -94,7 +94,7 @@ class Reporter:
             return goal
         used = {str(each.get("agent")): spending_of(each.get("metadata") or {}) for each in results.values()}
         asked = [agent for agent, (tokens, _) in used.items() if tokens]
-        text = _compose(goal, playbook, results, await self._left(asked))
+        text = _compose(goal, playbook, results, await self._left(goal, asked))
         path = self._outputs / goal.goal_id / "report.md"
         answer = goal.answer or answer_of(goal, results) or headline(text)
         if left_out := format_left_out(goal):  # before all else
@@ -260,10 +260,11 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
-        told = embedded(result_text(result)) or "It gave no output."
-        parts.append(told)
+        text = result_text(result)
+        if not first or " ".join(text.split()) != first:  # else it is said above, whole
+            parts.append(embedded(text) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
-            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in told]
+            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in text]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
         rows = [

@@ -91,14 +91,16 @@ class Nexus(Agent):
 
     # --- actions ---------------------------------------------------------------------------------
 
-    @register_action("Answer a question from memory", {"text": "The question"})
+    @register_action("Answer a question from memory", {"text": "The question"}, planned=False)
     async def ask(self, text: str) -> Outcome:
         """As ``think_about``; without a model by quotations from memory."""
         if not text.strip():
             raise ActionError("The question is empty", "Ask something")
         return await self.think_about(text)
 
-    @register_action("Find the tool of a message, and why it is that one", {"text": "The message"})
+    @register_action(
+        "Find the tool of a message, and why it is that one", {"text": "The message"}, planned=False
+    )
     async def route(self, text: str) -> Outcome:
         """The RoutingDecision in data key ``decision``; nothing is started."""
         decision = await self.desk.decider.decide(text)
@@ -107,7 +109,7 @@ class Nexus(Agent):
             output=f"{contract.route}: {contract.rationale}", data={"decision": contract.to_dict()}
         )
 
-    @register_action("Collect what memory knows about a message", {"text": "The message"})
+    @register_action("Collect what memory knows about a message", {"text": "The message"}, planned=False)
     async def build_context(self, text: str) -> Outcome:
         """The ContextPacket in data key ``packet``: evidence ids, unknowns, assumptions."""
         if not text.strip():
@@ -123,6 +125,7 @@ class Nexus(Agent):
     @register_action(
         "Answer a message with the model and the tools of the desk",
         {"text": "The message", "things": "What it may refer to, with ids"},
+        planned=False,
     )
     async def think_about(self, text: str, things: str = "") -> Outcome:
         """The whole Response in data key ``response``."""

@@ -101,6 +101,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         subjects.dead(name),
         subjects.presence(name, "*"),
         subjects.turn("*", name, "*"),
+        subjects.share("*", name, "*"),
         subjects.approval_asked(name, "*"),
         subjects.record(name, "*", "*"),
         _direct_get(subjects.OFFICE, subjects.approval_asked(name, "*")),
@@ -111,6 +112,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.TURNS_BUCKET)}",
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.BUDGETS_BUCKET)}",
         _direct_get(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity("*")),
     ]
 

@@ -89,13 +89,19 @@ class OfficeReader:
         approvals, questions, dead, put_aside = await asyncio.gather(
             self.approvals(goals), self._questions(goals), self._dead_letters(), self._put_aside()
         )
-        failed = select_failed(goals, {goal.retry_of for goal in goals})
+        again = {goal.retry_of for goal in goals}
+        failed = select_failed(goals, again)
         aside = {each.id for each in put_aside.put_aside}
         of_agents = [each.agent for each in put_aside.put_aside if each.id.startswith("dead_letter:")]
         return Waiting(
             approvals=approvals,
             questions=[each for each in questions if f"question:{each.id}" not in aside],
             dead_letters=[left for each in dead if (left := _without(each, of_agents, aside)).count],
+            asking=[
+                each
+                for each in goals
+                if each.question and each.goal_id not in again and f"question:{each.goal_id}" not in aside
+            ],
             failed_goals=[each for each in failed if f"failed_goal:{each.goal_id}" not in aside],
             bounded=self._bounded,
         )

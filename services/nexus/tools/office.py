@@ -167,6 +167,11 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
             for each in waiting.questions
         ),
         *(
+            f"- About {flatten(each.text, 80)!r}: {flatten(each.question, 200)} "
+            f"(mailroom resume {each.goal_id} --say '...')"
+            for each in waiting.asking
+        ),
+        *(
             f"- {count(each.count, 'dead letter')} of {each.agent}, the last: "
             f"{flatten(each.last.reason, 160)} (mailroom dead show {each.number})"
             for each in waiting.dead_letters
