@@ -296,11 +296,10 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
         text = result_text(result)
-        told = embedded(text) or "It gave no output."
         if not first or " ".join(text.split()) != first:  # else it is said above, whole
-            parts.append(told)
+            parts.append(embedded(text) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
-            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in told]
+            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in text]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
         rows = [
