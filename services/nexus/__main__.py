@@ -83,6 +83,7 @@ class Nexus(Agent):
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
         self.context.actions.register(self.schedules)
+        self.context.actions.register(self.desk.appointments)
 
     async def on_start(self) -> None:
         """Set the timers, while the first messages are handled."""
@@ -222,7 +223,7 @@ class Nexus(Agent):
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
         if not self.context.models.model.available:
-            decision = await self.desk.decider.decide_in(request)
+            decision = await self.desk.decide(request)
             if known := await self._find_known(request, decision):
                 return [request.reply(known)]
             return await self._follow(request, decision)
@@ -252,7 +253,7 @@ class Nexus(Agent):
             if resolved.reply:
                 return reply_of(resolved)
             request = place(request, request.talk, resolved)
-        decision = await self.desk.decider.decide_in(request)
+        decision = await self.desk.decide(request)
         if known := await self._find_known(request, decision):
             return known
         request = decision.of(request)

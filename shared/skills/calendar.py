@@ -117,7 +117,7 @@ def _find_only(client: Any, host: str) -> Any:
 
 
 SIZE = 5_000_000  # Bytes of a calendar that are read at most: some ten thousand events
-LONGEST = 366  # The most days of one query
+LONGEST = 400  # The most days of one query
 MOST = 200  # The most events of one answer
 PATIENCE = 5.0
 """Seconds that working out repeated events may take; those left over are counted. A year's calendar takes a
@@ -157,7 +157,7 @@ class CalendarSkill(Skill):
 
     @register_action(
         "Read the calendar: appointments of a day and the days after it",
-        {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
+        {"days": "How many days, 1 to 400", "start": "The first day, as 2026-01-31; empty for today"},
         personal=True,
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
@@ -171,8 +171,8 @@ class CalendarSkill(Skill):
         )
 
 
-async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Agenda:
-    """The appointments of ``days`` days from ``start`` (default: today) on, in the people's time zone.
+async def read_agenda(settings: Settings, days: int = 1, start: str = "", most: int = MOST) -> Agenda:
+    """The first ``most`` appointments of ``days`` days from ``start`` (default: today), in the people's zone.
 
     Raises ActionError if no calendar is set, or it cannot be reached or read.
     """
@@ -194,7 +194,7 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
         data = await asyncio.to_thread(load_events, settings, *_span(first, days, zone), SIZE)
     else:
         data = await _load(settings)
-    return await asyncio.to_thread(_read, data, first, days, zone)
+    return await asyncio.to_thread(_read, data, first, days, zone, most)
 
 
 async def _load(settings: Settings) -> bytes:
@@ -234,7 +234,7 @@ def _span(first: date, days: int, zone: tzinfo | None) -> tuple[datetime, dateti
     return localize(begin, zone), localize(end, zone)
 
 
-def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
+def _read(data: bytes, first: date, days: int, zone: tzinfo | None, most: int = MOST) -> Agenda:
     last = first + timedelta(days=days - 1)
     begin, end = _span(first, days, zone)
     events: list[Event] = []
@@ -255,10 +255,10 @@ def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
         problems.append(f"{count(broken, 'event')} of the calendar cannot be read.")
     if left_out:
         problems.append(f"{count(left_out, 'event')} of the calendar repeat too often to be worked out.")
-    if len(events) > MOST:
-        problems.append(f"... and {len(events) - MOST} more events.")
+    if len(events) > most:
+        problems.append(f"... and {len(events) - most} more events.")
     return Agenda(
-        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:MOST]), problems=tuple(problems)
+        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:most]), problems=tuple(problems)
     )
 
 
