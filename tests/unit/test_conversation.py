@@ -577,7 +577,6 @@ AGENDA = talk(
         ),
         (WORKED, "do it again tonight", "/night_job Run the tests of /srv/shop tonight"),
         (WORKED, "result?", "/goals How does goal goal_abcdef12 stand?"),
-        (WORKED, "did it work", "/goals How does goal goal_abcdef12 stand?"),
         (WORKED, "any news yet?", "/goals How does goal goal_abcdef12 stand?"),
         (WORKED, "do you like music", "do you like music"),
         # a reminder that is to repeat

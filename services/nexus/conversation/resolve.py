@@ -156,6 +156,7 @@ def go_again(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     if (
         turn.route not in _BEGUN
         or turn.failed
+        or said.asks
         or said.length > MAX_AGAIN
         or WAYS["declines"].search(said.plain)
     ):
@@ -184,7 +185,7 @@ def go_again(said: Utterance, turn: ConversationTurn) -> Resolved | None:
 def ask_of_done(said: Utterance, conversation: Conversation) -> Resolved | None:
     """What came of the work that was begun last ("result?"), or why something was done."""
     turn, goal = conversation.turns[-1], find_goal(conversation)
-    if goal and WAYS["came_of_it"].fullmatch(said.plain):
+    if goal and not said.has_pronoun and WAYS["came_of_it"].fullmatch(said.plain):
         whole = f"How does goal {goal} stand?"
         return Resolved(text=f"/goals {whole}", understood=whole)
     if has_effect(turn) and not goal and WAYS["why"].fullmatch(said.plain):
