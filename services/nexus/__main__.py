@@ -84,6 +84,7 @@ class Nexus(Agent):
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
         self.context.actions.register(self.schedules)
+        self.context.actions.register(self.desk.appointments)
 
     async def on_start(self) -> None:
         """Set the timers, while the first messages are handled."""
@@ -269,7 +270,7 @@ class Nexus(Agent):
         What names something of the office is for the office; of what only shares words with a thing of it
         memory is asked first.
         """
-        decision = await self.desk.decider.decide_in(request)
+        decision = await self.desk.decide(request)
         if decision.tool != MEMORY or not is_question(request.text):
             of_office = await self.desk.find_of_office(request, decision)
             return (of_office, None) if of_office else (decision, await self._find_known(request, decision))

@@ -173,6 +173,10 @@ class Memory:
         """Retire nodes: they are kept as tombstones and no longer found."""
         return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
 
+    async def retire_said(self, *ids: str) -> MemoryWritten:
+        """As ``retire``, of what a person told the front desk; what it superseded holds again."""
+        return await self.write(MemoryWrite(sender=self._bus.name, retire=ids, asker=subjects.USER))
+
     async def forget(self, *ids: str, person: str = "") -> MemoryWritten:
         """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
 

@@ -120,7 +120,7 @@ def _find_only(client: Any, host: str) -> Any:
 
 
 SIZE = 5_000_000  # Bytes of a calendar that are read at most: some ten thousand events
-LONGEST = 366  # The most days of one query
+LONGEST = 400  # The most days of one query
 MOST = 200  # The most events of one answer
 MOST_PROBLEMS = 5  # The most events of which an answer says why they cannot be read
 PATIENCE = 5.0
@@ -161,7 +161,7 @@ class CalendarSkill(Skill):
 
     @register_action(
         "Read the calendar: appointments of a day and the days after it",
-        {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
+        {"days": "How many days, 1 to 400", "start": "The first day, as 2026-01-31; empty for today"},
         personal=True,
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
@@ -175,8 +175,8 @@ class CalendarSkill(Skill):
         )
 
 
-async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Agenda:
-    """The appointments of ``days`` days from ``start`` (default: today) on, in the people's time zone.
+async def read_agenda(settings: Settings, days: int = 1, start: str = "", most: int = MOST) -> Agenda:
+    """The first ``most`` appointments of ``days`` days from ``start`` (default: today), in the people's zone.
 
     Raises ActionError if no calendar is set, or it cannot be reached or read.
     """
@@ -198,7 +198,7 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
         data = await asyncio.to_thread(load_events, settings, *_span(first, days, zone), SIZE)
     else:
         data = await _load(settings)
-    return await asyncio.to_thread(_read, data, first, days, zone)
+    return await asyncio.to_thread(_read, data, first, days, zone, most)
 
 
 async def _load(settings: Settings) -> bytes:
@@ -238,7 +238,7 @@ def _span(first: date, days: int, zone: tzinfo | None) -> tuple[datetime, dateti
     return localize(begin, zone), localize(end, zone)
 
 
-def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
+def _read(data: bytes, first: date, days: int, zone: tzinfo | None, most: int = MOST) -> Agenda:
     last = first + timedelta(days=days - 1)
     begin, end = _span(first, days, zone)
     events: list[Event] = []
@@ -260,10 +260,10 @@ def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
         problems.append(f"{count(broken, 'event')} of the calendar cannot be read.")
     if left_out:
         problems.append(f"{count(left_out, 'event')} of the calendar repeat too often to be worked out.")
-    if len(events) > MOST:
-        problems.append(f"... and {len(events) - MOST} more events.")
+    if len(events) > most:
+        problems.append(f"... and {len(events) - most} more events.")
     return Agenda(
-        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:MOST]), problems=tuple(problems)
+        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:most]), problems=tuple(problems)
     )
 
 

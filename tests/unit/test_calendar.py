@@ -185,7 +185,7 @@ async def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(ActionError, match="Is a directory"):
         await read_agenda(load(tmp_path, str(tmp_path)))
     made = config(tmp_path)
-    with pytest.raises(ActionError, match="Ask for 1 to 366 days"):
+    with pytest.raises(ActionError, match="Ask for 1 to 400 days"):
         await read_agenda(made, 0)
     with pytest.raises(ActionError, match="is no date"):
         await read_agenda(made, 1, "Friday")
