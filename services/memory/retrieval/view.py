@@ -237,7 +237,8 @@ class View:
         """Those of the ids whose nodes, retired ones too, ``reader`` may read."""
         index = self._state.nodes
         slots = index.locate(ids)
-        readable = index.find_readable(reader, index.size)[slots] & (slots >= 0)
+        readable = slots >= 0
+        readable[readable] = index.find_readable(reader, index.size)[slots[readable]]
         return [node_id for node_id, kept in zip(ids, readable.tolist(), strict=True) if kept]
 
     def keep_edges(self, edges: tuple[Edge, ...], reader: str) -> tuple[Edge, ...]:
