@@ -90,6 +90,12 @@ class BusClient(Client):
         with keeping_cancellation():
             return await super()._request_new_style(*arguments, **options)
 
+    async def _process_pong(self) -> None:
+        """nats-py's own, which ends the reading of all messages if the flush it answers was cancelled."""
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
     async def answer(self, reply: str, verdict: bytes) -> None:
         """Publish an acknowledgement, without the checks of ``publish``; raises nats.errors.Error."""
         if self.is_closed:

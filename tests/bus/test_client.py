@@ -1,8 +1,11 @@
 """What Mailroom's client of NATS does in another way than nats-py."""
 
 import asyncio
+import signal
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import pytest
 
 from shared import subjects
 from shared.bus import Bus
@@ -67,3 +70,19 @@ async def test_closing_while_the_server_is_away_raises_nothing(tmp_path: Path) -
         await asyncio.gather(*(close(bus, 0.02 * number) for number, bus in enumerate(buses)))
     finally:
         await server.close()
+
+
+@pytest.mark.parametrize("flushes", [1, 3])
+async def test_a_connection_reads_on_after_a_flush_that_was_cancelled(server: Server, flushes: int) -> None:
+    """nats-py's own sets the result of the cancelled one, and reads nothing more for 20 s."""
+    async with server.raw_client(subjects.USER) as client:
+        server.process.send_signal(signal.SIGSTOP)
+        asking = [asyncio.create_task(client.flush()) for _ in range(flushes)]
+        await asyncio.sleep(0.1)
+        for each in asking:
+            each.cancel()
+        await asyncio.wait(asking)
+        server.process.send_signal(signal.SIGCONT)
+        await client.flush(5)
+        assert (await client.request("$JS.API.STREAM.INFO.OFFICE", timeout=5)).data
+        assert client.connection == 0

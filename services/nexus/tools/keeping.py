@@ -397,7 +397,7 @@ async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
         told = flatten(node_statement(nodes[0]), 200)
         return Answer(
             text=f"Taken back: {told}\nWhat it had ended is so again. To erase its text for good too: "
-            f"mailroom memory forget {shorten_id(nodes[0].id)}"
+            f"mailroom memory forget {nodes[0].id}"
         )
     about = RECALL_WAYS["forget_lead"].sub("", request.text, count=1).strip(" .!?") or request.text
     hits = (await find_hits(context, about))[:MOST_OFFERED]
