@@ -266,6 +266,30 @@ async def test_a_text_stays_as_long_as_a_file_has_it(memory: DirectMemory, root:
         assert folder.status()["failed"] == 0
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "- The winch key of slip three hangs behind the blue door.",
+        "The winch key of slip three hangs behind the blue door.",
+        "## Keys\n\nThe winch key of slip three hangs behind the blue door.",
+        "> The winch key of slip three hangs behind the blue door.",
+        "1. The winch key of slip three hangs behind the blue door.",
+    ],
+)
+async def test_a_retired_text_is_known_again_when_another_file_says_it(
+    memory: DirectMemory, root: Path, said: str
+) -> None:
+    async with watching(memory, root) as folder:
+        drop(root, "a.md", f"# A\n\n{said}\n\nThe bilge pump of the Hulda was made in 1983.\n")
+        await taken(folder, 1)
+        (key,) = [node.id for node in (await memory.nodes()).values() if "winch key" in node.body]
+        await memory.write(MemoryWrite(sender="user", retire=(key,)))
+        drop(root, "b.md", f"# B\n\n{said}\n\nThe ladder of the crow's nest has nineteen rungs.\n")
+        await taken(folder, 2)
+        found = [node for node in (await memory.nodes()).values() if "winch key" in node.body]
+        assert [node.metadata["file"] for node in found] == ["b.md"]
+
+
 async def test_what_cannot_have_been_written_then_is_left_out_and_the_rest_kept(
     memory: DirectMemory, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from services.memory.ingest.drafting import (
 )
 from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
+from services.memory.linking.parts import PART
 from services.memory.writes.change import embedded_text
 from services.memory.writes.gate import find_known, find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
@@ -222,7 +223,7 @@ class FileImport:
         Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
         """
         mine = await self._client.list(session=self._drafts.file)
-        mine = [node for node in mine if node.source.channel == CHANNEL]
+        mine = [node for node in mine if node.source.channel == CHANNEL and PART not in node.metadata]
         self._drafts = keep_ids(self._drafts, mine)
         known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
         known |= await self._client.find([str(node.metadata.get(KNOWN_AS, "")) for node in known.values()])
@@ -259,9 +260,11 @@ class FileImport:
             self._leave_out(draft, "a person had it forgotten; in other words memory takes it")
             self._step(1)
             return True
-        if there is None or (there.retired_version and there.metadata.get(GONE)):
+        if there is None:
             return False
         mine = there.metadata.get("file") == self._drafts.file
+        if there.retired_version and (there.metadata.get(GONE) or not (mine or KNOWN_AS in there.metadata)):
+            return False  # what another file says again is known again
         if there.metadata.get("hash") != draft.digest and (mine or self._is_outline(draft)):
             return False
         if KNOWN_AS in there.metadata:
