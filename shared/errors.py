@@ -18,6 +18,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 │   └── ModelError       the model did not answer as asked
 │       ├── NoModel           no model is configured
 │       ├── ModelUnavailable  it may answer later: out of reach, overloaded, too slow
+│       ├── TooLong           it was sent more than it can read
 │       └── BudgetSpent       the budget of the task or the day is used up
 └── Verdict              how a handler ends other than by returning
     ├── TakenOver        another process has it in hand: say nothing to the server about it
@@ -102,6 +103,10 @@ class NoModel(ModelError):
 
 class ModelUnavailable(ModelError):
     """The model may answer later: it is out of reach, overloaded, or too slow."""
+
+
+class TooLong(ModelError):
+    """The model was sent more than it can read."""
 
 
 class BudgetSpent(ModelError):

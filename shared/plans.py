@@ -138,7 +138,13 @@ class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     actions: Mapping[str, str] = {}
     schemas: Mapping[str, Mapping[str, Any]] = {}
+    unplanned: tuple[str, ...] = ()
     at_work: bool = False
+
+    @property
+    def planned(self) -> list[str]:
+        """The actions that a plan may name."""
+        return sorted(self.actions.keys() - set(self.unplanned))
 
     @property
     def thinks(self) -> bool:
@@ -160,6 +166,7 @@ def page_of(presence: Presence) -> AgentPage:
         skills=presence.skills,
         actions=presence.actions,
         schemas=presence.schemas,
+        unplanned=presence.unplanned,
         at_work=True,
     )
 
@@ -203,7 +210,7 @@ def _format_briefly(pages: Sequence[AgentPage], *, parameters: bool = True) -> I
             continue  # its actions are not for plans
         own = [
             _format_action(page, name, 0) if parameters else name
-            for name in sorted(page.actions)
+            for name in page.planned
             if counts[name] == 1 and _is_plain(page.schemas.get(name, {}))
         ]
         does = f" Actions: {', '.join(own)}" if own and page.at_work else ""
@@ -221,13 +228,13 @@ def _format_pages(pages: Sequence[AgentPage], introduction: int, described: int)
         (page.name, name): _format_action(page, name, described)
         for page in pages
         if page.at_work
-        for name in sorted(page.actions)
+        for name in page.planned
     }
     counts = Counter(signatures.values())
     rows = []
     for page in pages:
         rows.append(_introduce(page, introduction))
-        own = {name: signatures[page.name, name] for name in sorted(page.actions) if page.at_work}
+        own = {name: signatures[page.name, name] for name in page.planned if page.at_work}
         rows += [f"  - {text}" for text in own.values() if counts[text] == 1]
         if shared := [name for name, text in own.items() if counts[text] > 1]:
             rows.append(f"  - as below: {', '.join(shared)}")
@@ -368,8 +375,8 @@ def _fault_of_step(step: Step, known: Collection[str], noun: str, limits: PlanLi
 
 
 def _fault_of_action(action: str, params: Mapping[str, Any], page: AgentPage) -> str:
-    if action not in page.actions:
-        there = ", ".join(sorted(page.actions)) or "none"
+    if action not in page.planned:
+        there = ", ".join(page.planned) or "none"
         return f"{page.name} has no action {action[:60]!r}; it has {there}. Or leave the action out"
     schema = page.schemas.get(action, {})
     known, required = schema.get("properties", {}), schema.get("required", ())

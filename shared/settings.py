@@ -184,6 +184,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most steps of an agent loop on one task."""
     task_tokens: Annotated[int, Meta(ge=0)] = 400_000
     """The most tokens of model calls for one task; 0 is no limit."""
+    goal_tokens: Annotated[int, Meta(ge=0)] = 0
+    """The most tokens of model calls for one goal, all its tasks and agents together; 0 is no limit."""
+    goal_cost: Annotated[float, Meta(ge=0)] = 0.0
+    """The most US dollars of one goal, by ``brain_price``; 0 is no limit."""
     day_tokens: Annotated[int, Meta(ge=0)] = 5_000_000
     """The most tokens of one agent in a day (UTC); 0 is no limit."""
     day_cost: Annotated[float, Meta(ge=0)] = 0.0

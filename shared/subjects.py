@@ -40,12 +40,14 @@ MEMORY_SUBJECTS = ("memory.write.*",)
 AGENTS_BUCKET = "agents"  # The directory of agents: a Presence for each process, which expires unless renewed
 LEASES_BUCKET = "leases"  # Exclusive rights, such as being the memory daemon
 TURNS_BUCKET = "turns"  # The requests that wait or are open at model servers; see shared.llm.turns
+BUDGETS_BUCKET = "budgets"  # What processes use of budgets that they share; see shared.reasoning.entries
 IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
 PRESENCE_TTL = 45.0  # Seconds until the presence of a process expires
 PRESENCE_INTERVAL = PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
 LEASE_TTL = 15.0  # Seconds until a lease expires
+BUDGET_TTL = 90 * 86_400.0  # Seconds until what a process used of a budget expires: no goal takes longer
 TURN_TTL = 90.0  # Seconds until a turn at a model server expires: a minute that counts, and a margin
 
 # --- names ---------------------------------------------------------------------------------------
@@ -330,6 +332,11 @@ def identity(name: str) -> str:
 def turn(server: str, agent: str, request: str) -> str:
     """A request of an agent at a model server."""
     return f"$KV.{TURNS_BUCKET}.{server}.{agent}.{request}"
+
+
+def share(budget: str, agent: str, instance: str) -> str:
+    """What a process of an agent has of a budget that it shares with others."""
+    return f"$KV.{BUDGETS_BUCKET}.{budget}.{agent}.{instance}"
 
 
 def bucket_stream(bucket: str) -> str:

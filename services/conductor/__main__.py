@@ -51,6 +51,7 @@ from shared.contracts import (
     AgentControl,
     CancelGoal,
     Goal,
+    GoalBudget,
     GoalDue,
     Instructions,
     Task,
@@ -145,11 +146,12 @@ class Conductor(Agent):
         if submission.resume:
             return await self._resume(submission, seq, stored_at)
         timeout, refused = self.context.settings.goal_timeout, ""
+        budget = GoalBudget(tokens=self.context.settings.goal_tokens, cost=self.context.settings.goal_cost)
         if submission.retry:
             earlier = await self._store.find(submission.retry)
             goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
         else:
-            goal = open_goal(submission, seq, stored_at, timeout)
+            goal = open_goal(submission, seq, stored_at, timeout, budget)
             if goal.depth > MAX_DEPTH:
                 refused = f"It lies in {goal.depth} goals, and {MAX_DEPTH} are the most: do it without a plan"
         # What a person said is signed; what was said of a goal that is retried counts on.
@@ -195,7 +197,8 @@ class Conductor(Agent):
         try:
             if stored is None:
                 raise ActionError(f"There is no goal {submission.resume!r}", "'mailroom tasks' lists them")
-            continued = continue_goal(stored.goal, said, partial(sign_said, self.context.bus), deadline)
+            sign = partial(sign_said, self.context.bus)
+            continued = continue_goal(stored.goal, said, sign, deadline, submission.budget)
             if continued.plan and not self._model.available:
                 raise ActionError(f"Every task of {submission.resume} completed", "Retry it instead")
         except ActionError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -64,8 +64,12 @@ from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, BusUnavailable, Conflict
 from shared.llm.sent import sent_for
 from shared.queries.spending import read_left
+from shared.reasoning.entries import Amount
 from shared.reasoning.recall import FACT
+from shared.reasoning.spending import charged_to, read_used
+from shared.settings import Settings
 from shared.spans import SpanRecorder, record_spans_in, recorded_spans
+from shared.tasks.submission import OVER_BUDGET
 from shared.trace import continue_trace
 
 THINKING = "thinking"
@@ -241,7 +245,7 @@ class GoalRunner:
         self._bus = context.bus
         self._spawn = context.spawn
         self._model = context.models.model
-        left = partial(read_left, context.bus, context.settings)
+        left = partial(_read_left, context.bus, context.settings)
         self._reporter = Reporter(context.settings.outputs, context.memory, context.bus.derive_id, left)
         self._store = store
         self._playbooks = playbooks
@@ -284,6 +288,10 @@ class GoalRunner:
         if advanced is goal:
             return ()
         task = next(task for task in goal.tasks if task.task_id == result.task_id)
+        if result.status is TaskStatus.FAILED and result.metadata.get(OVER_BUDGET):
+            return await self.cancel(
+                StoredGoal(advanced, stored.seq), TaskStatus.FAILED, result.error_message
+            )
         if task.merges:  # how two changes go together says nothing about who merges them
             return await self.advance(advanced, stored)
         failed = result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
@@ -404,6 +412,7 @@ class GoalRunner:
             continue_trace(asked.traceparent)
             record_spans_in(SpanRecorder())
             sent_for.set((goal_id, ""))
+            charged_to.set(asked.budget)
             decision = await self._decisions.decide(asked, await self._store.results(asked))
         for _ in range(COMMIT_TRIES):
             stored = await self._store.find(goal_id)
@@ -416,6 +425,11 @@ class GoalRunner:
                     await self._bus.commit(entries)
                 return
             await asyncio.sleep(COMMIT_RETRY)
+
+
+async def _read_left(bus: Bus, settings: Settings, goal: Goal, agents: Collection[str]) -> str:
+    used = await read_used(bus, goal.budget) if goal.budget else Amount()
+    return await read_left(bus, settings, goal.budget, (used.tokens, used.cost), agents)
 
 
 def _mail(goal: Goal, results: Mapping[str, Any]) -> Entry:

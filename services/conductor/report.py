@@ -1,9 +1,10 @@
 """The end of a goal: its report on disk and by mail, and what it found as memories."""
 
 import asyncio
+import hashlib
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.evidence import format_verdict, verdict_of
-from shared.text.display import count, shorten
+from shared.text.display import count, format_list, shorten
 from shared.text.times import seconds_between
 
 PARTS: Mapping[str, type[Contract]] = {
@@ -60,7 +61,9 @@ PARTS: Mapping[str, type[Contract]] = {
 """The tasks of a check-up, and the data that each has under its own name."""
 MAX_ANSWER = 40_000  # Characters of an answer
 MAX_TAGS = 32  # Tags that a node may have
-MAX_OBSERVATIONS = 40  # Findings of one goal that become memories of their own; the report has all of them
+MAX_OBSERVATIONS = 40  # Kinds of findings of one goal that become memories; the report has all of them
+MAX_PLACES = 5  # The places that such a memory names
+MAX_WORK = 300  # The most characters of what one agent did for a goal, in the memory of the goal
 UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)  # Outcomes that the headline of a goal says first
 WORST = 3  # Findings that the memory of the goal itself names
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
@@ -70,8 +73,8 @@ GOAL_IMPORTANCE = {TaskStatus.COMPLETED: 0.3, TaskStatus.CANCELLED: 0.2}
 """The importance of the event of a goal by how it ended; .4 if it failed or found something: what people
 state weighs .5."""
 
-Budget = Callable[[Collection[str]], Awaitable[str]]
-"""What is left of the budgets of the models of so many agents."""
+Budget = Callable[[Goal, Collection[str]], Awaitable[str]]
+"""What is left of the budgets of a goal, and of the models of so many agents."""
 
 log = logger(__name__)
 
@@ -91,7 +94,7 @@ class Reporter:
             return goal
         used = {str(each.get("agent")): spending_of(each.get("metadata") or {}) for each in results.values()}
         asked = [agent for agent, (tokens, _) in used.items() if tokens]
-        text = _compose(goal, playbook, results, await self._left(asked))
+        text = _compose(goal, playbook, results, await self._left(goal, asked))
         path = self._outputs / goal.goal_id / "report.md"
         answer = goal.answer or answer_of(goal, results) or headline(text)
         if left_out := format_left_out(goal):  # before all else
@@ -257,7 +260,9 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
-        parts.append(embedded(result_text(result)) or "It gave no output.")
+        text = result_text(result)
+        if not first or " ".join(text.split()) != first:  # else it is said above, whole
+            parts.append(embedded(text) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
             refs = [str(ref) for ref in result.get(key) or ()]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
@@ -293,58 +298,99 @@ def memories_of(
 ) -> tuple[list[Node], list[Edge]]:
     """The memories of an ended goal: one event, and its findings as observations that it led to.
 
-    Their ids follow from the goal's, so that they are stored once. Their tags name who did the work, whose
-    briefings they belong into. A goal that names a single action leaves none: what it found is in its answer.
+    What one rule found in one repository is one observation, which later check-ups write again. Their tags
+    name who did the work, whose briefings they belong into; of a goal that several worked on, the metadata
+    say what each did. A goal that names a single action leaves none: what it found is in its answer.
     """
     if goal.playbook == NAMED:
         return [], []
-    subject = Path(str(goal.parameters["repo"])).name if goal.parameters.get("repo") else ""
-    title = f"Check-up of {subject}" if goal.playbook == "checkup" else goal.text.partition("\n")[0]
-    tags = tuple(tag for tag in (goal.playbook.replace(" ", "-"), subject) if tag)
-    metadata = {"goal_id": goal.goal_id, "report_path": str(report)}
-    source = Source(agent="conductor", session=goal.goal_id, channel="goal")
+    found = {folder: _findings(results, suffix) for suffix, folder in folders_of(goal).items()}
+    event = _tell_goal(goal, report, [finding for each in found.values() for finding in each])
+    nodes = [msgspec.structs.replace(event, id=derive_id(goal.goal_id, "node", "0"))]
+    kinds: dict[tuple[str, str, str], list[Finding]] = {}
+    for folder, each in found.items():
+        for finding in each:
+            kinds.setdefault((folder, finding.tool, finding.rule), []).append(finding)
+    for (folder, tool, rule), alike in list(kinds.items())[:MAX_OBSERVATIONS]:
+        key = hashlib.sha256("\0".join((folder or goal.goal_id, tool, rule)).encode()).hexdigest()
+        node_id = derive_id("finding", key[:32])
+        nodes.append(msgspec.structs.replace(_tell_findings(goal, report, folder, alike), id=node_id))
+    edges = [
+        Edge(from_id=nodes[0].id, to_id=other.id, relation=Relation.LED_TO, provenance={"by": "goal"})
+        for other in nodes[1:]
+    ]
+    return nodes, edges
 
-    def node(number: int, kind: str, heading: str, body: str, importance: float, by: Collection[str]) -> Node:
-        return Node(
-            id=derive_id(goal.goal_id, "node", str(number)),
-            kind=kind,
-            title=heading[:256],
-            body=body[:4_000],
-            tags=tuple(dict.fromkeys((*tags, *by)))[:MAX_TAGS],
-            metadata=metadata,
-            source=source,
-            importance=importance,
-        )
 
-    findings = [finding for suffix in folders_of(goal) for finding in _findings(results, suffix)]
-    workers = [task.assignee for task in goal.tasks]
-    weight = 0.4 if findings else GOAL_IMPORTANCE.get(goal.status, 0.4)
-    # What was found, the worst first; then what was asked for and what each task came to
+def _remember(goal: Goal, report: Path, folder: str, by: Iterable[str], **fields: Any) -> Node:
+    """A memory of a goal about the repository in ``folder``, tagged with it and with the agents ``by``."""
+    tags = (goal.playbook.replace(" ", "-"), Path(folder).name, *by)
+    more = fields.pop("metadata", {})
+    return Node(
+        **fields,
+        tags=tuple(dict.fromkeys(filter(None, tags)))[:MAX_TAGS],
+        metadata={"goal_id": goal.goal_id, "report_path": str(report), **more},
+        source=Source(agent="conductor", session=goal.goal_id, channel="goal"),
+    )
+
+
+def _tell_goal(goal: Goal, report: Path, findings: Sequence[Finding]) -> Node:
+    """What was found, the worst first; then what was asked for and what each task came to."""
+    folder = str(goal.parameters.get("repo", ""))
+    title = f"Check-up of {Path(folder).name}" if goal.playbook == "checkup" else goal.text.partition("\n")[0]
     worst = "; ".join(f"{finding.message} ({finding.source})" for finding in findings[:WORST])
     lines = [
         goal.answer,
         f"The worst: {worst}." if worst else "",
-        f"It was asked: {goal.text}",
-        *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),
+        f"It was asked: {goal.text}" if goal.text != title else "",
+        *(
+            f"{task.name} by {task.assignee}: {task.status}. {task.summary}"
+            for task in goal.tasks
+            if task.summary != goal.answer
+        ),
     ]
-    story = "\n".join(filter(None, lines))
-    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", story, weight, workers)
-    nodes = [event]
-    for finding in findings[:MAX_OBSERVATIONS]:
-        heading = f"{subject}: {finding.message}".partition("\n")[0]
-        found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
-        more = "" if heading[:256].endswith(finding.message) else f": {finding.message}"
-        body = f"Found at {finding.source} ({found_by}){more}"
-        part = "tests" if finding.tool == "tests" else "inspection"
-        finders = [task.assignee for task in goal.tasks if task.name.startswith(part)]
-        weight = IMPORTANCE[finding.severity]
-        found = node(len(nodes), "observation", heading, body, weight, finders)
-        nodes.append(msgspec.structs.replace(found, metadata={**metadata, "place": finding.source}))
-    edges = [
-        Edge(from_id=event.id, to_id=other.id, relation=Relation.LED_TO, provenance={"by": "goal"})
-        for other in nodes[1:]
-    ]
-    return nodes, edges
+    work: dict[str, str] = {}
+    for task in goal.tasks:
+        work[task.assignee] = f"{work.get(task.assignee, '')} {task.summary}".strip()[:MAX_WORK]
+    return _remember(
+        goal,
+        report,
+        folder,
+        work,
+        kind="event",
+        title=f"{title} ({goal.ended_at[:10]})"[:256],
+        body="\n".join(filter(None, lines))[:4_000],
+        importance=0.4 if findings else GOAL_IMPORTANCE.get(goal.status, 0.4),
+        metadata={"work": work} if len(work) > 1 else {},
+    )
+
+
+def _tell_findings(goal: Goal, report: Path, folder: str, alike: Sequence[Finding]) -> Node:
+    """What one rule found: the first in words, the others by their places, or in words that differ."""
+    first, name = alike[0], Path(folder).name
+    title = f"{name}: {first.message}".partition("\n")[0]
+    found_by = f"{first.severity}, {first.tool} {first.rule}"
+    if len(alike) == 1:
+        told = "" if title[:256].endswith(first.message) else f": {first.message}"
+        body = f"Found at {first.source} ({found_by}){told}"
+    elif len({finding.message for finding in alike}) == 1:
+        places = format_list([finding.source for finding in alike], MAX_PLACES)
+        body = f"Found at {places} ({found_by})"
+    else:
+        rows = [f"{finding.source}: {finding.message}" for finding in alike[:MAX_PLACES]]
+        body = "\n".join((f"Found ({found_by}):", *rows))
+    part = "tests" if first.tool == "tests" else "inspection"
+    return _remember(
+        goal,
+        report,
+        folder,
+        (task.assignee for task in goal.tasks if task.name.startswith(part)),
+        kind="observation",
+        title=title[:256] if len(alike) == 1 else f"{shorten(title, 240)} ({len(alike)} times)",
+        body=body[:4_000],
+        importance=max(IMPORTANCE[finding.severity] for finding in alike),
+        metadata={"place": first.source, "count": len(alike)},
+    )
 
 
 def _findings(results: Mapping[str, Any], suffix: str = "") -> list[Finding]:

@@ -71,6 +71,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
         deadline=goal.deadline,
         said=goal.said,
         asker=goal.asker or goal.requester,
+        budget=goal.budget,
     )
 
 

@@ -386,6 +386,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         workspace=task.workspace,
         starts_from=workspaces_before(goal, task),
         continues=task.continues,
+        budget=goal.budget,
     )
 
 

@@ -14,6 +14,7 @@ from shared.contracts import (
     AgentControl,
     AgentReport,
     Goal,
+    GoalBudget,
     Instruction,
     ResultOutcome,
     Said,
@@ -145,7 +146,10 @@ def as_senders(submission: Submission, sender: str) -> Submission:
     the lane of a person's urgent tasks. Whom an agent wants one for counts from a witness alone.
     """
     if sender == subjects.USER:
-        return msgspec.structs.replace(submission, part_of="", cause="", starts_from=(), depth=0, asker="")
+        own = submission.budget and msgspec.structs.replace(submission.budget, goal_id="")
+        return msgspec.structs.replace(
+            submission, part_of="", cause="", starts_from=(), depth=0, asker="", budget=own
+        )
     urgent = submission.priority is TaskPriority.URGENT
     return msgspec.structs.replace(
         submission,
@@ -155,15 +159,18 @@ def as_senders(submission: Submission, sender: str) -> Submission:
     )
 
 
-def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
+def open_goal(
+    submission: Submission, seq: int, stored_at: int, timeout: float, budget: GoalBudget | None = None
+) -> Goal:
     """The goal of a submission; without an id, it gets one from the sequence and time it was stored at.
 
     Its deadline is in UTC; the default is ``timeout`` seconds after ``stored_at`` (nanoseconds since 1970).
-    Raises Reject for one more than MAX_AHEAD ahead.
+    Raises Reject for one more than MAX_AHEAD ahead. It has ``budget`` unless the submission names one.
     """
     moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
+    goal_id = submission.goal_id or f"goal_{moment:%Y%m%d_%H%M%S_%f}_{seq}"
     return Goal(
-        goal_id=submission.goal_id or f"goal_{moment:%Y%m%d_%H%M%S_%f}_{seq}",
+        goal_id=goal_id,
         text=submission.text,
         requester=submission.requester,
         priority=submission.priority,
@@ -179,8 +186,16 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         starts_from=submission.starts_from,
         depth=submission.depth,
         asker=submission.asker,
+        budget=budget_of(submission.budget or budget, goal_id),
         submitted_at=moment.isoformat(timespec="microseconds"),
     )
+
+
+def budget_of(budget: GoalBudget | None, goal_id: str) -> GoalBudget | None:
+    """``budget`` as that of a goal, unless it is that of another one already; None if it limits nothing."""
+    if budget is None or not (budget.tokens or budget.cost):
+        return None
+    return budget if budget.goal_id else msgspec.structs.replace(budget, goal_id=goal_id)
 
 
 def deadline_of(submission: Submission, stored_at: int, timeout: float) -> str:
@@ -273,6 +288,8 @@ def retry_goal(
         reason = f"There is no goal {submission.retry!r} to retry. 'mailroom tasks' lists them"
         return open_goal(asked, seq, stored_at, timeout), reason
     again = {name: getattr(earlier, name) for name in REPEATED}
+    if earlier.budget and not submission.budget:
+        again["budget"] = msgspec.structs.replace(earlier.budget, goal_id="")
     asked = msgspec.structs.replace(submission, **again, retry="")
     goal = open_goal(asked, seq, stored_at, timeout)
     goal = msgspec.structs.replace(
@@ -291,11 +308,13 @@ def words_of(goal: Goal) -> str:
     return "\n".join([words_in(goal.text, goal.context), *refs, *(each.text for each in goal.instructions)])
 
 
-def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> Continued:
+def continue_goal(
+    goal: Goal, said: Instruction, sign: Sign, deadline: str, budget: GoalBudget | None = None
+) -> Continued:
     """``goal`` with a person's words; one that has ended goes on, until ``deadline``.
 
-    Its completed tasks are kept, unless the review sent them back; the others are done again. Raises
-    ActionError if there is nothing to be done again.
+    It may use ``budget`` in all, if that is given. Its completed tasks are kept, unless the review sent them
+    back; the others are done again. Raises ActionError if there is nothing to be done again.
     """
     if not goal.status.final and not said.text.strip():
         raise ActionError(f"The goal {goal.goal_id} runs", "Add what is to be said to it: --say '...'")
@@ -305,6 +324,7 @@ def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> C
         goal,
         instructions=(*goal.instructions, said),
         said=sign("\n".join(filter(None, (before, said.text))), until) or goal.said,
+        budget=budget_of(budget, goal.goal_id) if budget else goal.budget,
     )
     if not goal.status.final:
         return Continued(told)

@@ -38,8 +38,9 @@ class StepResult(StepOutput, frozen=True, kw_only=True):
         return self.status is TaskStatus.COMPLETED and self.outcome is not ResultOutcome.FAILED
 
 
-LIFTED = ("tests", "patches", "patch_targets")
-"""What of a step's data is that of the whole work: the last run of tests, and what was changed."""
+LIFTED = ("tests", "patches", "patch_targets", "commands")
+"""What of a step's data is that of the whole work: the last run of tests, what was changed, what was run."""
+MAX_COMMANDS = 200  # Commands of all steps that are kept: the last
 
 
 def lift(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -62,6 +63,8 @@ def lift(data: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         found["patches"] = list(
             dict.fromkeys(path for path in patches if path in latest or path not in aimed)
         )
+    if commands := [run for each in data for run in each.get("commands") or ()]:
+        found["commands"] = commands[-MAX_COMMANDS:]
     if targets:
         found["patch_targets"] = list(targets.values())
     return found
@@ -142,6 +145,7 @@ class GoalClient:
             "priority": task.priority.value,
             "deadline": task.deadline,
             "said": pass_on(self._bus, task),
+            **({"budget": task.budget} if task.budget else {}),
             **more,
         }
 

@@ -13,7 +13,7 @@ from shared.contracts import CognitiveContext, TaskPlan, TaskStep
 from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.plans import AgentPage, Plan, PlanLimits, Step, find_fault, format_agents, referenced_steps
-from shared.tasks.actions import Action
+from shared.tasks.actions import Action, unplanned_of
 
 MAX_STEPS = 20  # The most steps of a model's plan: with more it lists instead of planning
 CATALOGUE = 8_000  # Characters of the agents in a question for a plan, a tenth of a goal's tokens
@@ -60,6 +60,7 @@ class PlanScope(msgspec.Struct, frozen=True, kw_only=True):
             description="This is you.",
             actions={name: action.description for name, action in self.actions.items()},
             schemas={name: action.schema() for name, action in self.actions.items()},
+            unplanned=unplanned_of(self.actions),
             at_work=True,
         )
         return {self.agent: own, **{name: page for name, page in self.others.items() if name != self.agent}}

@@ -144,15 +144,16 @@ class Engineer(Agent):
     async def copy_project(self, repo: str, folder: str = "") -> Outcome:
         """The copy has a history of one commit; what it lacks is in data key ``not_copied``.
 
-        All tasks of a goal begin with the same state of it. One that a task has from those it builds on is
-        not copied again.
+        All tasks of a goal begin with the same state of it. One that a task has is not copied again, unless
+        to another folder.
         """
         source = await require_source(self.context, repo)
         workspace, task = await open_workspace(self.context), self.context.task
         known = read_origins(self.context.settings, task).folders
         for name, origin in known.items():
-            # Another task made it, or an earlier attempt that was killed afterwards
-            is_given = origin.by != task.task_id or self.context.current_task.attempt > 1
+            # This task made it and wants no second one, another did, or an attempt that was killed afterwards
+            earlier = origin.by != task.task_id or self.context.current_task.attempt > 1
+            is_given = earlier or folder in ("", name)
             is_whole = not origin.unfinished and (workspace / name).is_dir()
             if origin.source == str(source) and is_given and is_whole:
                 output = f"{name} in the workspace is a copy of {source} already, with what was done to it"
@@ -269,6 +270,7 @@ class Engineer(Agent):
             "patches": "Paths of the patches, in the order of the plan",
             "test": "Whether to run the tests",
         },
+        planned=False,
     )
     async def merge_changes(self, repo: str, patches: tuple[str, ...], test: bool = True) -> Outcome:
         """The merged patch as the goal's, a TestRun in data key ``tests``.

@@ -90,14 +90,16 @@ class Nexus(Agent):
 
     # --- actions ---------------------------------------------------------------------------------
 
-    @register_action("Answer a question from memory", {"text": "The question"})
+    @register_action("Answer a question from memory", {"text": "The question"}, planned=False)
     async def ask(self, text: str) -> Outcome:
         """As ``think_about``; without a model by quotations from memory."""
         if not text.strip():
             raise ActionError("The question is empty", "Ask something")
         return await self.think_about(text)
 
-    @register_action("Find the tool of a message, and why it is that one", {"text": "The message"})
+    @register_action(
+        "Find the tool of a message, and why it is that one", {"text": "The message"}, planned=False
+    )
     async def route(self, text: str) -> Outcome:
         """The RoutingDecision in data key ``decision``; nothing is started."""
         decision = await self.desk.decider.decide(text)
@@ -106,7 +108,7 @@ class Nexus(Agent):
             output=f"{contract.route}: {contract.rationale}", data={"decision": contract.to_dict()}
         )
 
-    @register_action("Collect what memory knows about a message", {"text": "The message"})
+    @register_action("Collect what memory knows about a message", {"text": "The message"}, planned=False)
     async def build_context(self, text: str) -> Outcome:
         """The ContextPacket in data key ``packet``: evidence ids, unknowns, assumptions."""
         if not text.strip():
@@ -122,6 +124,7 @@ class Nexus(Agent):
     @register_action(
         "Answer a message with the model and the tools of the desk",
         {"text": "The message", "things": "What it may refer to, with ids"},
+        planned=False,
     )
     async def think_about(self, text: str, things: str = "") -> Outcome:
         """The whole Response in data key ``response``."""
@@ -222,10 +225,8 @@ class Nexus(Agent):
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
         if not self.context.models.model.available:
-            decision = await self.desk.decider.decide_in(request)
-            if known := await self._find_known(request, decision):
-                return [request.reply(known)]
-            return await self._follow(request, decision)
+            decision, known = await self._decide(request)
+            return [request.reply(known)] if known else await self._follow(request, decision)
         if found := decide_whole(request, self.desk.tools):
             return await self._follow(request, found)
         me, things = self.context.profile.name, await self.thinker.look(request)
@@ -252,8 +253,8 @@ class Nexus(Agent):
             if resolved.reply:
                 return reply_of(resolved)
             request = place(request, request.talk, resolved)
-        decision = await self.desk.decider.decide_in(request)
-        if known := await self._find_known(request, decision):
+        decision, known = await self._decide(request)
+        if known:
             return known
         request = decision.of(request)
         result = await self.desk.run(request, decision)
@@ -262,6 +263,26 @@ class Nexus(Agent):
         for entry in result.entries:
             await self.context.bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": entry.id})
         return self.desk.respond(result, self.desk.tools[decision.tool].used)
+
+    async def _decide(self, request: Request) -> tuple[Decision, Response | None]:
+        """The tool that a request is for, and memory's answer if it has one in that tool's place.
+
+        What names something of the office is for the office; of what only shares words with a thing of it
+        memory is asked first.
+        """
+        decision = await self.desk.decider.decide_in(request)
+        if decision.tool != MEMORY or not is_question(request.text):
+            of_office = await self.desk.find_of_office(request, decision)
+            return (of_office, None) if of_office else (decision, await self._find_known(request, decision))
+        if of_office := await self.desk.find_of_office(request, decision, named=True):
+            return of_office, None
+        if of_office := await self.desk.find_of_office(request, decision, least=0):
+            known = await self.answerer.read_by(request.asker).quote(request.text)
+            if not known.citations:
+                return of_office, None
+            if known.confidence < SURELY_KNOWN:
+                return await self.desk.find_of_office(request, decision) or decision, None
+        return decision, None
 
     async def _find_known(self, request: Request, decision: Decision) -> Response | None:
         """Memory's answer to a question that likeness gave to another tool, if memory surely has one.

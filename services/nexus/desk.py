@@ -1,18 +1,22 @@
 """The desk: the tools, which of them a message is for, and what follows from what a tool answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.pending import ASKS, read_asked
+from services.nexus.office.query import HINTS, TOOLS, Kind, OfficeQuery
+from services.nexus.office.telling import is_of_office, match
+from services.nexus.office.things import Thing
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.talk import answer_without_memory, ask_for_whole, ask_which
 from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
+from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.bus.records import read_task
@@ -31,6 +35,30 @@ class Desk:
         self.tools = load_tools()
         self.decider = Decider(context.memory, self.tools)
         self._work = ToolContext(context, answerer, schedules)
+
+    async def find_of_office(
+        self, request: Request, decision: Decision, least: int = 1, *, named: bool = False
+    ) -> Decision | None:
+        """That a person's message is a question about the office, whatever it is like; None if it is not.
+
+        See ``is_of_office`` for ``least``; with ``named`` it has to say what of the office it asks for.
+        """
+        by_rule = decision.sure == 1.0 and not decision.is_without_memory
+        if request.asker != subjects.USER or by_rule or decision.is_joined or request.joined:
+            return None
+        query = await self._work.read_query(request)
+        if not query.only_asks or (named and query.kind is None):
+            return None
+        has_effect = self.tools[decision.tool].effect is not Effect.READS
+        if query.is_name and query.terms and has_effect and "shown_after" not in query.shows:
+            return None  # "every Sunday back up the photos" names a plan that there is
+        things, hint = await self._work.list_things(request), HINTS.get(decision.tool)
+        if not is_of_office(query, things, hint, least):
+            return None
+        if decision.tool == "brief" and "why" not in query.shows and not query.terms:
+            return None
+        kind = query.kind or hint or _kind_of(query, things)
+        return Decision(tool=TOOLS[kind], why=f"it asks of the office, and {decision.why}")
 
     async def run(
         self, request: Request, decision: Decision, parameters: msgspec.Struct | None = None
@@ -126,6 +154,11 @@ class Desk:
             return Answer(text=str(error), outcome=ResultOutcome.FAILED, confidence=0.0, asks=asks)
         text = f"{call.note}\n\n{outcome.output}" if call.note else outcome.output
         return Answer(text=text, citations=outcome.evidence_refs)
+
+
+def _kind_of(query: OfficeQuery, things: Sequence[Thing]) -> Kind:
+    """The kind of the thing that a query is about which names none."""
+    return match([each for each in things if each.kind is not Kind.AGENT], query.terms).things[0].kind
 
 
 def tool_response(result: TaskResult, route: str, note: str = "") -> Response:

@@ -25,6 +25,7 @@ from shared.contracts import AgentControl, MemoryWrite, Node, Presence, Source, 
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
 from shared.settings import Settings
+from shared.tasks.actions import unplanned_of
 from shared.tasks.profiles import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
@@ -264,6 +265,7 @@ class AgentProcess:
             space=self._here.space,
             started_at=self._started_at,
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
+            unplanned=unplanned_of(dict(self.agent.context.actions.items())),
             paused=self._paused,
         )
         await self._bus.store(self._presence_subject(), presence.to_json())

@@ -41,6 +41,7 @@ PARAMETERS = {
     "agent": "The name of an agent; ``user`` is people.",
     "approval_id": "The id of one request for approval.",
     "assignee": "The agent that works on the task.",
+    "budget": "A budget that processes share: of a goal, or of a day.",
     "durable": "The name of a durable consumer.",
     "goal_id": "The id of a goal.",
     "instance": "One process of an agent.",
@@ -207,6 +208,7 @@ def _timers_and_runtime() -> Iterator[Channel]:
     yield _channel(subjects.presence, "runtime", contracts.Presence)
     yield _channel(subjects.lease, "runtime", Json)
     yield _channel(subjects.turn, "runtime", Json)
+    yield _channel(subjects.share, "runtime", Json)
     yield _channel(subjects.identity, "runtime", list[str])
     yield _channel(subjects.peer, "runtime", Json, answer=dict[str, list[int]])
     yield _channel(subjects.position, "runtime", Json, answer=Json)

@@ -101,6 +101,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         subjects.dead(name),
         subjects.presence(name, "*"),
         subjects.turn("*", name, "*"),
+        subjects.share("*", name, "*"),
         subjects.approval_asked(name, "*"),
         subjects.record(name, "*", "*"),
         _direct_get(subjects.OFFICE, subjects.approval_asked(name, "*")),
@@ -111,6 +112,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.TURNS_BUCKET)}",
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.BUDGETS_BUCKET)}",
         _direct_get(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity("*")),
     ]
 
@@ -142,7 +144,12 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
             subjects.dead("*"),
             *(subject(other, "*") for other in others for subject in _APPROVALS),
             *(subjects.record(other, kind, "*") for other in others for kind in kinds),
-            *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
+            *(
+                subjects.record(other, kind, "*")
+                for other in others
+                if other == subjects.CORTEX
+                for kind in ("night", subjects.DUE, subjects.TIMETABLE)
+            ),
             subjects.PUT_ASIDE,
             subjects.dropped("*"),
         ]

@@ -61,6 +61,7 @@ def streams() -> list[dict[str, Any]]:
         _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL),
         _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL),
         _bucket(subjects.TURNS_BUCKET, ttl=subjects.TURN_TTL),
+        _bucket(subjects.BUDGETS_BUCKET, ttl=subjects.BUDGET_TTL),
         _bucket(subjects.IDENTITIES_BUCKET),
     ]
 

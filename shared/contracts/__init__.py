@@ -152,6 +152,7 @@ from shared.contracts.records import (
     TaskChanged,
 )
 from shared.contracts.task import (
+    GoalBudget,
     ResultOutcome,
     Said,
     Span,

@@ -92,18 +92,13 @@ class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
 
 
 class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
-    """An agent's model usage on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars.
-
-    Near the end of its budget, what is set aside for open requests is ``reserved``.
-    """
+    """An agent's model usage on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars."""
 
     day: Annotated[str, text_up_to(10)]
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
     calls: int = 0
-    reserved_tokens: int = 0
-    reserved_cost: float = 0.0
 
 
 class Failure(Contract, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from shared.contracts.base import (
     text_up_to,
 )
 from shared.contracts.checkup import Connection
-from shared.contracts.task import ResultOutcome, Said, Span, TaskPriority, TaskStatus
+from shared.contracts.task import GoalBudget, ResultOutcome, Said, Span, TaskPriority, TaskStatus
 
 
 class Effect(Contract, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     A goal that an agent submits for its own task is a part: ``part_of`` names the goal of that task, or the
     task itself if it has none, ``cause`` the message that submitted the task, ``starts_from`` the workspaces
     that its tasks begin with; ``depth`` is how many goals it lies in. ``asker`` is whom the requester wants
-    it for, if not for itself.
+    it for, if not for itself. ``budget`` limits what its models use; that of a part is the whole goal's.
     """
 
     goal_id: Token
@@ -188,6 +188,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     starts_from: tuple[Token, ...] = ()
     depth: Count = 0
     asker: OptionalName = ""
+    budget: GoalBudget | None = None
 
     @property
     def failed(self) -> bool:
@@ -285,7 +286,8 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
 class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     """The directory entry of one process of an agent; it expires unless renewed.
 
-    ``schemas`` are the JSON schemas of the actions' parameters, ``load`` counts the messages being handled,
+    ``schemas`` are the JSON schemas of the actions' parameters, ``unplanned`` the actions that no plan names,
+    ``load`` counts the messages being handled,
     ``concurrency`` how many may be at once. ``space`` is the PID namespace of ``pid``. ``paused``: it takes
     no new tasks.
     """
@@ -306,6 +308,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     space: str = ""
     started_at: str = ""
     schemas: dict[str, Any] = {}
+    unplanned: tuple[str, ...] = ()
     paused: bool = False
 
 

@@ -21,6 +21,7 @@ from shared.contracts.base import (
     at_least,
     at_most,
     generate_iso_timestamp,
+    require_count,
     require_name,
     text_up_to,
 )
@@ -146,6 +147,17 @@ class Said(Contract, frozen=True, kw_only=True):
         return f"mailroom said v1\0{self.by}\0{self.until}\0{self.text}".encode()
 
 
+class GoalBudget(Contract, frozen=True, kw_only=True):
+    """What all tasks of a goal together may use of models: tokens and US dollars; 0 is no limit.
+
+    ``goal_id`` is the goal whose budget it is; what is submitted need not name it.
+    """
+
+    goal_id: OptionalToken = ""
+    tokens: Count = 0
+    cost: Annotated[float, require_count] = 0.0
+
+
 class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
@@ -161,7 +173,8 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     ``workspace`` is the name of its workspace among those of its goal (empty: its own id), ``starts_from``
     the names of those whose content that begins with, those built on others after these. ``continues`` is the
     id of the task of the same requester and assignee whose conversation it goes on with: a review sent that
-    back. Raises ValueError naming the field.
+    back. ``budget`` is that of the goal which it is a part of, however far down. Raises ValueError naming the
+    field.
     """
 
     task_id: Token
@@ -182,6 +195,7 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     workspace: OptionalToken = ""
     starts_from: tuple[Token, ...] = ()
     continues: OptionalToken = ""
+    budget: GoalBudget | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

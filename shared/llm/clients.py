@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.errors import ModelError, ModelUnavailable
+from shared.errors import ModelError, ModelUnavailable, TooLong
 from shared.llm.config import ModelConfig
 from shared.text.display import format_network_error
 
@@ -209,7 +209,7 @@ def _explain_status(error: Exception, status: int, config: ModelConfig) -> Model
             f"Write the address it moved to into {config.url_setting}",
         )
     if status == 413 or _TOO_LONG.search(_server_text(error)):
-        return ModelError(
+        return TooLong(
             f"{server} was sent more than {config.name} can read: {text}",
             "Set MAILROOM_BRAIN_CONTEXT to the tokens it can, or have the server give it a longer context",
         )

@@ -330,10 +330,10 @@ def _choose(
         concurrency=settings.brain_concurrency or (OF_OWN if is_local(address) else OF_PROVIDER),
         tokens_per_minute=settings.brain_tokens_per_minute,
     )
-    limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
+    limit = next((name for name in ("day_cost", "goal_cost", "night_cost") if getattr(settings, name)), "")
     if limit and known is None:
         raise ConfigError(
-            f"MAILROOM_{limit} limits the cost of models, but {choice.name} has no price",
+            f"MAILROOM_{limit.upper()} limits the cost of models, but {choice.name} has no price",
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
         )
     require_local(settings, choice)

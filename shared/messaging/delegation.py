@@ -135,6 +135,7 @@ class Delegation:
                 deadline=parent.task.deadline,
                 said=pass_on(self._bus, parent.task),
                 asker=Speaker.of(parent.task).name,
+                budget=parent.task.budget,
             )
         except ValueError as error:
             raise ActionError(f"That is not a valid task for {assignee[:64]!r}: {error}") from None

@@ -7,7 +7,7 @@ from shared import subjects
 from shared.agent.process import UNPAUSABLE, read_control
 from shared.bus import Bus
 from shared.bus.records import read_presences
-from shared.contracts import AgentControl, AgentReport, CancelGoal, Goal, generate_task_id
+from shared.contracts import AgentControl, AgentReport, CancelGoal, Goal, GoalBudget, generate_task_id
 from shared.errors import BusUnavailable, MailroomError, Refused, TooLate
 from shared.operations.submission import publish, with_person
 from shared.queries.office import find_dead_letter
@@ -83,8 +83,10 @@ def make_retry(goal: Goal, goal_id: str = "", *, person: str = "") -> dict[str, 
 # --- resume ----------------------------------------------------------------------------------------
 
 
-async def resume_goal(bus: Bus, name: str, text: str, *, person: str = "", key: str = "") -> Goal:
-    """Have the conductor go on with a goal, minding ``text``; returns it as accepted.
+async def resume_goal(
+    bus: Bus, name: str, text: str, *, budget: GoalBudget | None = None, person: str = "", key: str = ""
+) -> Goal:
+    """Have the conductor go on with a goal, minding ``text``, within ``budget``; returns it as accepted.
 
     Sent again with the same idempotency ``key``, it is minded once.
 
@@ -98,7 +100,13 @@ async def resume_goal(bus: Bus, name: str, text: str, *, person: str = "", key: 
     refusals = subjects.mail(subjects.USER, subjects.CONDUCTOR)
     listener = Listener(bus, POLL_INTERVAL)
     await listener.subscribe(subjects.goal(known.goal_id), refusals, subjects.dead(subjects.CONDUCTOR))
-    body = {"resume": known.goal_id, "text": text, "request_id": request_id, "requester": subjects.USER}
+    body: dict[str, Any] = {
+        "resume": known.goal_id,
+        "text": text,
+        "request_id": request_id,
+        "requester": subjects.USER,
+    }
+    body |= {"budget": budget} if budget else {}
     seq = await publish(bus, with_person(body, person))
 
     async def read_answer() -> Goal | None:

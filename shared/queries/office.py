@@ -37,6 +37,7 @@ from shared.views.status import DeadLetters, Waiting
 MAX_CONCURRENT = 32  # Records that are read side by side
 MAX_RECORDS = 20_000  # The most records of a kind that are read
 FAILED_FOR = timedelta(days=7)  # Goals that failed longer ago wait for nobody
+TASKS_FOR = timedelta(days=7)  # The tasks of goals that ended longer ago are not kept
 ASKED_WITHIN = timedelta(days=14)  # Questions that are older wait for nobody
 
 C = TypeVar("C", bound=Contract)
@@ -88,13 +89,19 @@ class OfficeReader:
         approvals, questions, dead, put_aside = await asyncio.gather(
             self.approvals(goals), self._questions(goals), self._dead_letters(), self._put_aside()
         )
-        failed = select_failed(goals, {goal.retry_of for goal in goals})
+        again = {goal.retry_of for goal in goals}
+        failed = select_failed(goals, again)
         aside = {each.id for each in put_aside.put_aside}
         of_agents = [each.agent for each in put_aside.put_aside if each.id.startswith("dead_letter:")]
         return Waiting(
             approvals=approvals,
             questions=[each for each in questions if f"question:{each.id}" not in aside],
             dead_letters=[left for each in dead if (left := _without(each, of_agents, aside)).count],
+            asking=[
+                each
+                for each in goals
+                if each.question and each.goal_id not in again and f"question:{each.goal_id}" not in aside
+            ],
             failed_goals=[each for each in failed if f"failed_goal:{each.goal_id}" not in aside],
             bounded=self._bounded,
         )
@@ -121,10 +128,11 @@ class OfficeReader:
             and parse_time(request.expires_at) > now
         ]
 
-    async def letters(self) -> list[Email]:
+    async def sent(self) -> list[SentEmail]:
         """Agents' letters to people of which the sender keeps a record, the latest last."""
         sent = await self._read(subjects.record("*", "letter", "*"), SentEmail)
-        return [each.email for each, _ in sent if each.email.recipient == subjects.USER]
+        found = [each for each, _ in sent if each.email.recipient == subjects.USER]
+        return sorted(found, key=lambda each: each.email.created_at)
 
     async def spending(self, day: str) -> list[DailySpending]:
         """What each agent used of its model on ``day`` (UTC, as 2026-01-02), the most tokens first."""
@@ -220,9 +228,9 @@ def _decode(stored: Stored, kind: type[C]) -> C | None:
         return None
     if isinstance(value, StateChanged) and value.goal is not None:
         # thousands of goals are kept: without what fills most of their records
-        goal = amended(
-            value.goal, tasks=(), earlier=(), instructions=(), said=None, parameters={}, verdict={}
-        )
+        old = value.goal.ended_at and parse_time(value.goal.ended_at) < datetime.now(UTC) - TASKS_FOR
+        tasks = () if old else tuple(amended(each, params={}, summary="") for each in value.goal.tasks)
+        goal = amended(value.goal, tasks=tasks, earlier=(), instructions=(), said=None, parameters={})
         return amended(value, goal=goal, spans=())
     return value
 

@@ -56,7 +56,7 @@ async def read_results(bus: Bus, goal: Goal) -> GoalResults:
 async def add_spending(bus: Bus, settings: Settings, goal: Goal, results: GoalResults) -> GoalResults:
     """``results`` with what the goal used of models, and what is left of the budgets."""
     spent = await read_goal_spending(bus, goal)
-    left = await read_left(bus, settings, spent.agents)
+    left = await read_left(bus, settings, goal.budget, (spent.tokens, spent.cost), spent.agents)
     return msgspec.structs.replace(results, spent=spent, left=left)
 
 

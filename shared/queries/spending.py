@@ -8,7 +8,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_record
 from shared.clock import format_moment, read_night, read_zone
-from shared.contracts import DailySpending, Goal, NightState, SpanKind, StateChanged, TaskResult
+from shared.contracts import DailySpending, Goal, GoalBudget, NightState, SpanKind, StateChanged, TaskResult
 from shared.contracts.cognition import cached_of, spending_of
 from shared.errors import BusError
 from shared.queries.records import end_of_search, read_goal
@@ -78,14 +78,25 @@ async def read_today(bus: Bus, agents: Iterable[str]) -> dict[str, DailySpending
     return {agent: spending for agent, spending in found if spending is not None}
 
 
-async def read_left(bus: Bus, settings: Settings, agents: Collection[str]) -> str:
-    """What is left of today's budgets to the one of ``agents`` that has least; empty without a budget.
+async def read_left(
+    bus: Bus, settings: Settings, budget: GoalBudget | None, used: tuple[int, float], agents: Collection[str]
+) -> str:
+    """What is left of a goal's ``budget``, and of today's to the one of ``agents`` that has least.
 
-    All of it if none of them used a model.
+    ``used`` are the goal's tokens and US dollars. Empty without a budget; all of today's if none of the
+    agents used a model.
     """
-    if not (settings.day_tokens or settings.day_cost):
-        return ""
-    return format_left(settings, await read_today(bus, agents))
+    parts = [f"left of the goal's budget: {_left(budget.tokens, budget.cost, *used)}"] if budget else []
+    if settings.day_tokens or settings.day_cost:
+        parts.append(format_left(settings, await read_today(bus, agents)))
+    return "; ".join(parts)
+
+
+def _left(tokens: int, cost: float, used: int, spent: float) -> str:
+    """What is left of so many tokens and US dollars, of those that are limited."""
+    left = [f"{max(0, tokens - used):,} of {tokens:,} tokens"] if tokens else []
+    left += [f"${max(0.0, cost - spent):.2f} of ${cost:.2f}"] if cost else []
+    return " and ".join(left)
 
 
 def format_left(settings: Settings, today: dict[str, DailySpending]) -> str:
@@ -104,9 +115,7 @@ def format_left(settings: Settings, today: dict[str, DailySpending]) -> str:
         return f"left today: all of {' and '.join(whole)} for each agent"
     agent, spent = max(today.items(), key=lambda each: share(each[1]))
     used = spent.input_tokens + spent.output_tokens
-    left = [f"{max(0, tokens - used):,} of {tokens:,} tokens"] if tokens else []
-    left += [f"${max(0.0, cost - spent.cost):.2f} of ${cost:.2f}"] if cost else []
-    return f"left today: {' and '.join(left)} for {agent}"
+    return f"left today: {_left(tokens, cost, used, spent.cost)} for {agent}"
 
 
 async def read_night_state(bus: Bus) -> NightState:

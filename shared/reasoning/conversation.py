@@ -87,6 +87,11 @@ class Conversation:
             sum(map(_size, self._seen())) > self._ask_from and self._find_tail() > self._begin + self.summed
         )
 
+    def narrow(self) -> None:
+        """Take it that the model can read half of what it was sent last, which its server refused."""
+        self._window = sum(map(_size, self.shortened())) // 2
+        self._ask_from = int(FULL * self._window)
+
     def summarise(self, text: str) -> None:
         """Have ``text`` stand for all but the last messages; without one it is not asked for any more."""
         if not text.strip():

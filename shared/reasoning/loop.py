@@ -18,6 +18,7 @@ from shared.errors import (
     ModelUnavailable,
     NoModel,
     Reject,
+    TooLong,
 )
 from shared.llm.leaving import TASK, UNKNOWN
 from shared.llm.protocol import Message, Thought, Tool, Usage
@@ -216,7 +217,13 @@ class AgentLoop:
                 self._conversation.add_note(note)
         if self._conversation.is_full:
             await self._summarise()
-        thought = await self._think()
+        try:
+            thought = await self._think()
+        except TooLong:  # less fits than its server or a setting said
+            self._conversation.narrow()
+            if self._conversation.is_full:
+                await self._summarise()
+            thought = await self._think()
         self._steps += 1
         self._said = flatten(thought.text, MAX_SAID)
         calls = self._conversation.add_thought(thought)

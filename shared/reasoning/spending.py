@@ -1,6 +1,7 @@
 """What an agent uses of models: the record of its day, its budgets, and what requests set aside of them."""
 
 import asyncio
+import contextlib
 import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -14,23 +15,28 @@ from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.contracts import DailySpending, generate_id, generate_iso_timestamp
+from shared.contracts import DailySpending, GoalBudget, generate_id, generate_iso_timestamp
 from shared.contracts.base import amended
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm.protocol import Message, Price, Tool, Usage, estimate_tokens
+from shared.reasoning.entries import Amount, SharedBudget
 from shared.tasks.context import TaskContext, current_task
+from shared.tasks.submission import OVER_BUDGET, format_budget
 
-NEAR = 64  # Requests that may be open at once: with room for as many, nothing has to be set aside in a record
+NEAR = 64  # Requests that may be open at once: with room for as many, the day's budget need not be shared
 PATIENCE = 180.0  # Seconds that a request waits for others whose parts may use a budget up
+GOAL, DAY = "goal-", "day-"  # How the names of budgets begin
+KEPT = 100  # Budgets that a process remembers its share of
 
 
 class DailyUsage:
     """An agent's model usage of the current day (UTC), all its processes together, as a record of its own."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+        self.bus = bus
         self._known = (DailySpending(day="never"), 0)
-        self._deferred: list[Change] = []
+        self._deferred: list[Usage] = []
+        self._tried: dict[str, int] = {}  # Records that may be stored, and how many of the deferred they have
         self._lock = asyncio.Lock()
 
     async def today(self) -> DailySpending:
@@ -42,33 +48,19 @@ class DailyUsage:
             known = self._known[0] if self._known[0].day == day else DailySpending(day=day)
         return _plus(known, self._deferred)
 
-    async def reserve(self, expected: Usage, budget: "Budget") -> bool:
-        """Set ``expected`` aside for a request, so that no other process gives it out too.
-
-        False if what is set aside for other requests may use the day's budget up. Raises BudgetSpent if
-        nothing is left of it, and BusUnavailable.
-        """
-        async with self._lock:
-            while True:
-                self._known = await self._read(_today())
-                spent = _plus(self._known[0], self._deferred)
-                if not budget.has_room(spent):
-                    return False
-                self._deferred.append(Change(reserved=expected))
-                if await self._store(self._bus.commit):
-                    return True
-                self._deferred.pop()
-
-    async def add(self, usage: Usage, *, reserved: Usage | None = None) -> None:
+    async def add(self, usage: Usage, *, at_once: bool = False) -> None:
         """Add ``usage`` to the record, on top of what other processes have added meanwhile.
 
-        ``reserved`` is no longer set aside. Within ``deferring`` it is stored later; ``today`` has it now.
+        Within ``deferring`` it is stored later, unless ``at_once``; ``today`` has it now.
         """
-        if usage == Usage() and reserved is None:
+        if usage == Usage():
             return
-        self._deferred.append(Change(usage=usage, returned=reserved or Usage()))
+        self._deferred.append(usage)
         if not _is_deferring.get():
             await self._flush()
+        elif at_once:
+            with contextlib.suppress(BusUnavailable):  # it is stored with the next one
+                await self._flush()
 
     @asynccontextmanager
     async def deferring(self) -> AsyncIterator[None]:
@@ -96,7 +88,7 @@ class DailyUsage:
     async def _flush(self) -> None:
         async with self._lock:
             while self._deferred:
-                await self._store(self._bus.commit)
+                await self._store(self.bus.commit)
 
     async def _store(self, commit: Callable[[Sequence[Entry]], Awaitable[Sequence[int]]]) -> bool:
         """Have what was deferred stored; False if another process has added usage meanwhile."""
@@ -107,48 +99,47 @@ class DailyUsage:
             _plus(spent, self._deferred),
             id=generate_id(),
             created_at=generate_iso_timestamp(),
-            sender=self._bus.name,
+            sender=self.bus.name,
         )
+        self._tried[added.id] = taken
         try:
             *_, seq = await commit([seal(self._subject(spent.day), added, expect=after)])
         except Conflict:
+            del self._tried[added.id]
             self._known = await self._read(added.day)
             return False
+        self._settle(added)
         self._known = added, seq
-        del self._deferred[:taken]
         return True
 
+    def _settle(self, record: DailySpending) -> None:
+        """Drop what ``record`` has of the deferred: the server may not have told that it stored it."""
+        del self._deferred[: self._tried.get(record.id, 0)]
+        if record.id in self._tried:
+            self._tried.clear()
+
     async def _read(self, day: str) -> tuple[DailySpending, int]:
-        record = await read_record(self._bus, self._subject(day), DailySpending)
-        return (record.value, record.seq) if record else (DailySpending(day=day), 0)
+        record = await read_record(self.bus, self._subject(day), DailySpending)
+        if record is None:
+            return DailySpending(day=day), 0
+        self._settle(record.value)
+        return record.value, record.seq
 
     def _subject(self, day: str) -> str:
-        return subjects.record(self._bus.name, "spending", day)
+        return subjects.record(self.bus.name, "spending", day)
 
 
 _is_deferring: ContextVar[bool] = ContextVar("is_deferring", default=False)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What changes a day's record: what was used, set aside for a request, and no longer set aside."""
-
-    usage: Usage = Usage()
-    reserved: Usage = Usage()
-    returned: Usage = Usage()
-
-
-def _plus(spent: DailySpending, changes: Sequence[Change]) -> DailySpending:
-    used = functools.reduce(Usage.plus, (each.usage for each in changes), Usage())
-    more = sum(each.reserved.tokens - each.returned.tokens for each in changes)
-    dearer = sum(each.reserved.cost - each.returned.cost for each in changes)
+def _plus(spent: DailySpending, usages: Sequence[Usage]) -> DailySpending:
+    used = functools.reduce(Usage.plus, usages, Usage())
     return msgspec.structs.replace(
         spent,
         input_tokens=spent.input_tokens + used.input_tokens,
         output_tokens=spent.output_tokens + used.output_tokens,
         cost=spent.cost + used.cost,
         calls=spent.calls + used.calls,
-        reserved_tokens=max(0, spent.reserved_tokens + more),
-        reserved_cost=max(0.0, spent.reserved_cost + dearer),
     )
 
 
@@ -185,16 +176,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
                 "Try again tomorrow (UTC), or raise MAILROOM_DAY_COST",
             )
 
-    def has_room(self, day: DailySpending) -> bool:
-        """Whether something is left of the day beside what is set aside; raises BudgetSpent as ``check``."""
+    def has_room(self, day: DailySpending, held: Amount) -> bool:
+        """Whether something is left of the day beside what is ``held``; raises BudgetSpent as ``check``."""
         self.check(Usage(), day)
-        tokens = day.input_tokens + day.output_tokens + day.reserved_tokens
-        return not (
-            (self.day_tokens and day.reserved_tokens and tokens >= self.day_tokens)
-            or (self.day_cost and day.reserved_cost and day.cost + day.reserved_cost >= self.day_cost)
-        )
+        used = Amount(tokens=day.input_tokens + day.output_tokens, cost=day.cost)
+        return _is_left(used, held, self.day_tokens, self.day_cost)
 
-    def is_near(self, day: DailySpending, expected: Usage) -> bool:
+    def is_near(self, day: DailySpending, expected: Amount) -> bool:
         """Whether so little is left of the day that requests at once could pass its end together."""
         used = day.input_tokens + day.output_tokens
         return bool(
@@ -203,11 +191,48 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def _is_left(used: Amount, held: Amount, tokens: int, cost: float) -> bool:
+    """Whether a request may begin: nothing is ``held``, or something is left beside it."""
+    return not (
+        (tokens and held.tokens and used.tokens + held.tokens >= tokens)
+        or (cost and held.cost and used.cost + held.cost >= cost)
+    )
+
+
+charged_to: ContextVar[GoalBudget | None] = ContextVar("charged_to", default=None)
+"""The budget of the goal that requests outside of tasks are made for."""
+
+
+async def goal_has_room(budget: GoalBudget, used: Amount, held: Amount) -> bool:
+    """Whether something is left of the goal's budget beside what is ``held``.
+
+    Raises BudgetSpent, which names the cure, if nothing is left of it.
+    """
+    sums = (
+        (budget.tokens, used.tokens, f"{used.tokens:,} tokens of the {budget.tokens:,}"),
+        (budget.cost, used.cost, f"${used.cost:.2f} of the ${budget.cost:.2f}"),
+    )
+    for limit, amount, said in sums:
+        if limit and amount >= limit:
+            raise BudgetSpent(
+                f"The goal has used {said} it may use",
+                f"Go on with more: mailroom resume {budget.goal_id} --budget {format_budget(budget, 2)}; "
+                "MAILROOM_GOAL_TOKENS and MAILROOM_GOAL_COST are what goals have otherwise",
+            )
+    return _is_left(used, held, budget.tokens, budget.cost)
+
+
+async def read_used(bus: Bus, budget: GoalBudget) -> Amount:
+    """What a goal has used of its budget, by the processes that asked models for it; raises BusError."""
+    return await SharedBudget(bus, f"{GOAL}{budget.goal_id}").read_used()
+
+
 class Spending:
     """What an agent may use of models, and used: a request has its part set aside before it is sent.
 
     So requests at once do not pass a limit together: one that comes to it waits for those that are open. The
-    parts of a task are kept by its process. Those of the day are in its record once it comes near its end.
+    parts of a task are kept by its process; those of a goal, and of the day once it comes near its end, are
+    shared by all processes.
     """
 
     def __init__(
@@ -220,6 +245,7 @@ class Spending:
         self._answer = answer
         self._pause = pause
         self._open: dict[str, int] = {}
+        self._shared: dict[str, SharedBudget] = {}
 
     @asynccontextmanager
     async def reserving(
@@ -230,7 +256,7 @@ class Spending:
         task = current_task.get()
         name = task.task.task_id if task else ""
         until = time.monotonic() + PATIENCE
-        while (recorded := await self._take(task, name, expected)) is None:
+        while (taken := await self._take(task, name, expected)) is None:
             if time.monotonic() > until:
                 raise BudgetSpent(
                     f"What is left of the budget is set aside for requests that were open for {PATIENCE:g} s",
@@ -238,17 +264,24 @@ class Spending:
                 )
             await asyncio.sleep(self._pause)
         told: list[Usage] = []
+        renewing = [asyncio.ensure_future(each.renew()) for each in taken]
         try:
             yield told.append
         finally:
+            for each in renewing:
+                each.cancel()
             self._close(name, expected)
             used = functools.reduce(Usage.plus, told, Usage())
             if task is not None and told:
                 task.count_usage(used)
-            await self._usage.add(used, reserved=expected if recorded else None)
+            try:
+                await self._usage.add(used, at_once=any(each.scope.startswith(DAY) for each in taken))
+            finally:
+                amount = Amount(tokens=used.tokens, cost=used.cost)
+                await asyncio.shield(asyncio.gather(*(each.close(expected, amount) for each in taken)))
 
-    async def _take(self, task: TaskContext | None, name: str, expected: Usage) -> bool | None:
-        """Set a part aside; whether the day's record has it too. None if it is to be tried again."""
+    async def _take(self, task: TaskContext | None, name: str, expected: Amount) -> list[SharedBudget] | None:
+        """The shared budgets of which a part was set aside; None if it is to be tried again."""
         day = await self._usage.today()
         used = task.usage if task else Usage()
         self._budget.check(used, day)
@@ -256,24 +289,49 @@ class Spending:
         if self._budget.task_tokens and others and used.tokens + others >= self._budget.task_tokens:
             return None
         self._open[name] = self._open.get(name, 0) + expected.tokens
-        if not self._budget.is_near(day, expected):
-            return False
-        recorded: bool | None = None
+        taken: list[SharedBudget] = []
+        granted = False
         try:
-            recorded = await self._usage.reserve(expected, self._budget) or None
-        except BusUnavailable:
-            recorded = False
+            if budget := task.task.budget if task else charged_to.get():
+                shared = self._find_shared(f"{GOAL}{budget.goal_id}")
+                try:
+                    if not await shared.take(expected, functools.partial(goal_has_room, budget)):
+                        return None
+                except BudgetSpent:
+                    if task is not None:
+                        task.facts[OVER_BUDGET] = budget.goal_id
+                    raise
+                taken.append(shared)
+            if self._budget.is_near(day, expected):
+                shared = self._find_shared(f"{DAY}{day.day}", self._usage.bus.name)
+                if not await shared.take(expected, self._day_has_room):
+                    return None
+                taken.append(shared)
+            granted = True
+            return taken
         finally:
-            if recorded is None:
+            if not granted:
                 self._close(name, expected)
-        return recorded
+                for each in taken:
+                    await each.close(expected, Amount())
 
-    def _close(self, name: str, expected: Usage) -> None:
+    async def _day_has_room(self, _: Amount, held: Amount) -> bool:
+        """By the record, read after what is ``held``: a request is in one of them, perhaps in both."""
+        return self._budget.has_room(await self._usage.today(), held)
+
+    def _find_shared(self, scope: str, agent: str = "*") -> SharedBudget:
+        if scope not in self._shared:
+            if len(self._shared) >= KEPT:
+                self._shared = {key: each for key, each in self._shared.items() if not each.is_idle}
+            self._shared[scope] = SharedBudget(self._usage.bus, scope, agent)
+        return self._shared[scope]
+
+    def _close(self, name: str, expected: Amount) -> None:
         self._open[name] -= expected.tokens
         if not self._open[name]:
             del self._open[name]
 
-    def _expect(self, messages: Sequence[Message], tools: Sequence[Tool], max_tokens: int) -> Usage:
+    def _expect(self, messages: Sequence[Message], tools: Sequence[Tool], max_tokens: int) -> Amount:
         read, written = estimate_tokens(messages, tools), max_tokens or self._answer
         cost = max((read * each.input + written * each.output for each in self._prices), default=0.0)
-        return Usage(input_tokens=read, output_tokens=written, cost=cost / 1e6)
+        return Amount(tokens=read + written, cost=cost / 1e6)

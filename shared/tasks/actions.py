@@ -36,7 +36,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """A method that can be called by name; ``params`` is the struct its parameters must fit.
 
-    ``personal``: what it tells or changes is a person's, so it is done at a person's word alone.
+    ``personal``: what it tells or changes is a person's, so it is done at a person's word alone. A plan may
+    name it if it is ``planned``, and not personal.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     param_infos: dict[str, str]
     params: type[msgspec.Struct]
     personal: bool = False
+    planned: bool = True
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters, with their descriptions."""
@@ -96,12 +98,16 @@ def kinds_of(action: str, outcome: Outcome) -> tuple[str, ...]:
 
 
 def register_action(
-    description: str, param_infos: Mapping[str, str] | None = None, *, personal: bool = False
+    description: str,
+    param_infos: Mapping[str, str] | None = None,
+    *,
+    personal: bool = False,
+    planned: bool = True,
 ) -> Callable[[F], F]:
     """Mark an async method as an action; its type hints are the schema of its parameters.
 
-    It returns an Outcome, or a string for one that has only a text; ``personal`` is as in Action. Raises
-    ConfigError at definition unless ``param_infos`` describes exactly the method's parameters.
+    It returns an Outcome, or a string for one that has only a text; ``personal`` and ``planned`` are as in
+    Action. Raises ConfigError at definition unless ``param_infos`` describes exactly the method's parameters.
     """
 
     def mark(method: F) -> F:
@@ -111,7 +117,7 @@ def register_action(
             raise ConfigError(
                 f"Action {method.__name__} has the parameters {parameters}, but describes {sorted(infos)}"
             )
-        method.__action__ = (description, infos, personal)  # type: ignore[attr-defined]
+        method.__action__ = (description, infos, personal, planned)  # type: ignore[attr-defined]
         return method
 
     return mark
@@ -185,7 +191,7 @@ def collect_actions(owner: object) -> dict[str, Action]:
     for name in dir(type(owner)):
         marked = getattr(getattr(type(owner), name), "__action__", None)
         if marked is not None:
-            description, infos, personal = marked
+            description, infos, personal, planned = marked
             method = getattr(type(owner), name)
             hints = typing.get_type_hints(method, include_extras=True)
             fields: list[Any] = []
@@ -199,9 +205,19 @@ def collect_actions(owner: object) -> dict[str, Action]:
                 )
             params = msgspec.defstruct(name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True)
             actions[name] = Action(
-                name=name, description=description, param_infos=infos, params=params, personal=personal
+                name=name,
+                description=description,
+                param_infos=infos,
+                params=params,
+                personal=personal,
+                planned=planned,
             )
     return actions
+
+
+def unplanned_of(actions: Mapping[str, Action]) -> tuple[str, ...]:
+    """The names of those that a plan may not name."""
+    return tuple(name for name, action in actions.items() if action.personal or not action.planned)
 
 
 async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> Outcome:

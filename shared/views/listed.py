@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import Due, Goal, TaskPriority
+from shared.contracts import Due, Goal, GoalBudget, TaskPriority
 from shared.contracts.base import MAX_TEXT
 from shared.views.approval import Approval
 from shared.views.timeline import ArchivedPart, GoalSummary, format_sender
@@ -27,6 +27,7 @@ class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown. With a
     ``goal_id`` of the person's choice, the same submitted again begins nothing twice. ``is_resolved`` says
     that paths in the text were made whole where it was written: what still looks like one is no path.
+    ``budget`` is what models may use for it in all; without one it is that of the settings.
     """
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
@@ -37,6 +38,7 @@ class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     deadline: str = ""
     goal_id: Annotated[str, msgspec.Meta(pattern=rf"^({GOAL_ID})?\Z")] = ""
     is_resolved: bool = False
+    budget: GoalBudget | None = None
 
 
 class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,7 +280,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that waits: ``kind`` is approval, question, dead_letter or failed_goal.
 
     ``title`` and ``text`` say it in two lines, ``since`` is when it began to wait. The part of its kind has
-    all of it. ``number`` of a question names the letter to reply to.
+    all of it. ``number`` of a question names the letter to reply to; what a goal ``asked`` is in no letter.
     """
 
     id: str
@@ -290,6 +292,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     goal_id: str = ""
     approval: Approval | None = None
     question: Mail | None = None
+    asked: str = ""
     dead_letter: DeadLetterView | None = None
     goal: GoalSummary | None = None
 

@@ -48,19 +48,22 @@ class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """What waits for a person, the latest last; what was put aside in the inbox does not.
 
+    ``asking`` are goals that ask their person something before they go on.
+
     ``bounded`` is whether an agent left so much that its older requests and letters were not looked at.
     """
 
     approvals: Sequence[ApprovalRequest] = ()
     questions: Sequence[Email] = ()
     dead_letters: Sequence[DeadLetters] = ()
+    asking: Sequence[Goal] = ()
     failed_goals: Sequence[Goal] = ()
     bounded: bool = False
 
     @property
     def count(self) -> int:
         """How many things wait."""
-        others = len(self.approvals) + len(self.questions) + len(self.failed_goals)
+        others = len(self.approvals) + len(self.questions) + len(self.asking) + len(self.failed_goals)
         return others + sum(each.count for each in self.dead_letters)
 
 

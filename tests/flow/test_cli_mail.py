@@ -63,6 +63,10 @@ async def test_a_letter_is_written_answered_listed_and_its_thread_goes_on(
     only = await run(office_server, "mail", "list", "--from", "scout", "--contains", "SEVEN")
     assert "Seven." in only.stdout
     assert "Remember" not in only.stdout
+    about = await run(office_server, "mail", "list", "--about", "the letter to rememeber a seven", "--json")
+    assert json.loads(about.stdout)[0]["body"] == "Remember seven"
+    none = await run(office_server, "mail", "list", "--about", "purple elephants")
+    assert "No matching mail." in none.stdout
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,21 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
         ]
     )
     assert "Today: 12,900 tokens, $0.11." in (await say(desk, "How many tokens have been used today?")).text
-    assert letter.id in (await say(desk, "What did scout write me?")).text
+    for text in (
+        "What did scout write me?",
+        "newest letter",
+        "is there mail about a licence",
+        "letters of today",
+    ):
+        assert letter.id in (await say(desk, text)).text
+    reply = (await say(desk, "Reply to scout: that is fine, we keep it")).text
+    assert f"mailroom mail reply {letter.id} 'that is fine, we keep it'" in reply
+    assert "There is no server to send mail with" in (await say(desk, "email me the morning briefing")).text
+    assert "No letters from critic" in (await say(desk, "any mail from the critic?")).text
+    agents = (await say(desk, "which agents are there, and who is down?")).text
+    assert ("scout: not at work" in agents, "conductor: up" in agents) == (True, False)
+    assert "conductor: up" in (await say(desk, "who is up?")).text
+    assert (await say(desk, "any dead letters?")).text == "No dead letters."
     goals = [StateChanged.from_json(data).goal for _, _, data in await desk.stored("state.goal.*")]
     failed = {
         goal.goal_id for goal in goals if goal is not None and goal.failed

@@ -224,8 +224,16 @@ async def test_only_a_copy_of_a_project_can_be_tested(
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "a.txt").write_text("a")
     await call(engineer, "copy_project", repo=str(tmp_path / "p"))
+    for folder in ("", "p"):  # the copy that there is, not another one
+        again = await call(engineer, "copy_project", repo=str(tmp_path / "p"), folder=folder)
+        assert again.data["folder"] == "p"
+        assert "is a copy of" in again.output
+    second = await call(engineer, "copy_project", repo=str(tmp_path / "p"), folder="q")
+    assert second.data["folder"] == "q"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("a")
     with pytest.raises(ActionError, match="already"):
-        await call(engineer, "copy_project", repo=str(tmp_path / "p"))
+        await call(engineer, "copy_project", repo=str(tmp_path / "other"), folder="p")
     for wrong in ("../p", ".git", "/p"):
         with pytest.raises(ActionError):
             await call(engineer, "copy_project", repo=str(tmp_path / "p"), folder=wrong)

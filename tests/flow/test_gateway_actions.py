@@ -290,6 +290,37 @@ async def test_a_failed_goal_waits_until_somebody_looked_at_it(
     assert ("seen", "ada") in [(each["outcome"], each["by"]) for each in inbox["answered"]]
 
 
+async def test_what_a_goal_asks_waits_until_it_is_answered_or_put_aside(
+    gateway: RunningGateway, ada: httpx2.AsyncClient
+) -> None:
+    goal_ids = []
+    for text in ("Run the tests", "run tests", "Please run the tests"):
+        body = {"text": text, "context": {"playbook": "tests"}}
+        goal_ids.append((await post(ada, "/goals", body)).json()["goal_id"])
+
+    async def asked() -> dict[str, Any]:
+        items = (await get(ada, "/inbox"))["waiting"]
+        return {each["goal_id"]: each for each in items if each.get("asked")}
+
+    async def all_asked() -> dict[str, Any] | None:
+        found = await asked()
+        return found if found.keys() >= set(goal_ids) else None
+
+    found = await eventually(all_asked)
+    first, second, third = goal_ids
+    item = found[first]
+    assert (item["kind"], item["title"], item["agent"]) == ("question", "Run the tests", "conductor")
+    assert item["text"] == item["asked"]
+    assert (await post(ada, f"/inbox/{item['id']}/seen")).status_code == 204
+    assert (await post(ada, f"/goals/{second}/say", {"text": "Run the tests of /nowhere"})).status_code == 200
+    assert (await post(ada, f"/goals/{third}/retry", {})).status_code == 202
+
+    async def settled() -> bool:
+        return not {first, third} & (await asked()).keys()
+
+    await eventually(settled)
+
+
 async def test_agents_are_listed_paused_resumed_and_restarted(
     gateway: RunningGateway, ada: httpx2.AsyncClient, bob: httpx2.AsyncClient
 ) -> None:

@@ -287,6 +287,20 @@ class Idle(NightWorker):
     jobs: ClassVar = []
 
 
+async def test_what_waits_is_told_as_it_is_when_it_is_told(team: Team, site: Site) -> None:
+    """At 12:18 it said that nothing waits, as it was at 11:40."""
+    await open_desk(team)
+    await team.perform("nexus", "brief_morning")
+    for name in ("a7", "a8"):
+        before = await team.perform("nexus", "tell_briefing", kind="morning")
+        assert name not in before.output
+        await plant_waiting(team, name)
+        told = await team.perform("nexus", "tell_briefing", kind="morning")
+        assert "nothing waits" not in told.output
+        assert f"[approval {name}]" in told.output
+    assert (await team.perform("nexus", "tell_briefing", kind="morning")).output == told.output
+
+
 async def test_memory_that_starts_late_is_waited_for(team: Team) -> None:
     await open_desk(team)
     asked = asyncio.create_task(team.perform("nexus", "brief_morning"))

@@ -108,7 +108,7 @@ async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office
     assert (await ask(pair, "Run the tests of ~/src/shop")).route_used == "conductor"
 
 
-VAGUE = "could somebody tell me how the office is doing these days"
+VAGUE = "at what time does the storefront ship these days"
 
 
 async def test_while_memory_is_away_commands_and_rules_go_on_and_the_rest_says_why(pair: Office) -> None:
@@ -118,9 +118,10 @@ async def test_while_memory_is_away_commands_and_rules_go_on_and_the_rest_says_w
     lost = await ask(pair, VAGUE)
     assert (lost.route_used, lost.outcome) == ("tool:unclear", ResultOutcome.FAILED)
     assert lost.text.startswith(
-        "Memory does not answer. Until it does, only commands, reminders and set phrases"
+        "Memory does not answer. Until it does, only commands, reminders, questions about the office and set"
     )
     assert "/goals" in lost.text
+    assert "nexus: up" in (await ask(pair, "which agents are at work?")).text
     assert (await ask(pair, "/reminders")).route_used == "tool:reminder_list"
     assert (await ask(pair, "remind me to air the hall in 20 minutes")).route_used == "tool:reminder_set"
 

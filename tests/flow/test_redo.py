@@ -3,17 +3,21 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.critic.__main__ import Critic
 from services.engineer.__main__ import Engineer
+from shared import subjects
 from shared.bus.records import submission_entry
-from shared.contracts import Goal, ResultOutcome, Task, generate_task_id
+from shared.contracts import Goal, GoalBudget, ResultOutcome, Task, TaskStatus, generate_task_id
+from shared.queries.spending import read_goal_spending, read_left
 from shared.tasks.profiles import Profile, load_profile
 from tests.flow.test_conductor_brain import Thoughtful
 from tests.flow.test_conductor_goals import Stage
@@ -125,6 +129,40 @@ async def test_the_author_goes_on_with_the_objections_alone(tmp_path: Path, repo
     assert goal.reviews == 2
     assert goal.tasks[0].continues == "g1-fix-1"
     assert "+    return a + b" in Path(goal.report_path).read_text()
+
+
+async def test_a_goal_ends_at_its_budget_and_goes_on_with_a_larger_one(tmp_path: Path, repo: Path) -> None:
+    """The budget counts what conductor, engineer and critic use together."""
+    with serve_model(by=office(repo)) as server:
+        names = ["conductor", "critic", "engineer", "memory"]
+        async with open_team(tmp_path, names, **brain(server), MAILROOM_GOAL_TOKENS="50") as team:
+            await team.join(Engineer, load_profile(ENGINEER))
+            await team.join(Critic, load_profile(PROFILE))
+            await team.join(Thoughtful, Profile(name="conductor", description="Conducts.", concurrency=8))
+            goal = await mended(team, repo)
+            assert goal.status is TaskStatus.FAILED
+            assert re.fullmatch(
+                r"The goal has used [\d,]+ tokens of the 50 it may use\. Go on with more: "
+                r"mailroom resume g1 --budget 100; MAILROOM_GOAL_TOKENS .*",
+                goal.reason,
+            ), goal.reason
+            assert goal.answer.startswith("The goal ended: The goal has used")
+            asked = len(server.requests)
+            spent = await read_goal_spending(team.user, goal)
+            assert spent.tokens >= 50
+            used = spent.tokens, spent.cost
+            assert (await read_left(team.user, team.config, goal.budget, used, ())).startswith(
+                "left of the goal's budget: 0 of 50 tokens; left today: all of "
+            )
+            for more in (None, GoalBudget(tokens=1_000_000)):
+                body = {"resume": "g1", "text": "Go on.", "request_id": f"r-{more is None}"}
+                await team.user.store(subjects.SUBMIT, msgspec.json.encode({**body, "budget": more}))
+                await asyncio.sleep(0.5)
+                goal = await Stage(team, None, None).ended("g1")  # type: ignore[arg-type]
+                assert (goal.status is TaskStatus.COMPLETED) == bool(more), goal.reason
+                assert len(server.requests) == asked or more, "nothing more is asked within the old budget"
+    assert goal.outcome is ResultOutcome.DONE
+    assert goal.budget == GoalBudget(goal_id="g1", tokens=1_000_000)
 
 
 def start_engineer(team: Team, **more: str) -> Any:

@@ -1,9 +1,11 @@
 """A test that fails while the machine stands still is run once again: its time limits mean nothing then.
 
-A shared machine can stop a process for seconds. A thread measures that; the summary names the tests that
-were run again, so that a test which fails for another reason is not hidden among them.
+A shared machine can stop a process for seconds, or its disk. A thread measures both; the summary names the
+tests that were run again, so that a test which fails for another reason is not hidden among them.
 """
 
+import os
+import tempfile
 import threading
 import time
 from collections import deque
@@ -20,7 +22,7 @@ AGAIN = "run again after a stall of seconds"
 
 
 class StallWatch:
-    """Measures for how long this process got no processor time, in a thread of its own."""
+    """Measures for how long this process got no processor time, or its disk wrote nothing, in a thread."""
 
     def __init__(self) -> None:
         self._stalls: deque[tuple[float, float]] = deque(maxlen=1_000)
@@ -37,12 +39,15 @@ class StallWatch:
         self._ended.set()
 
     def _watch(self) -> None:
-        before = time.monotonic()
-        while not self._ended.wait(TICK):
-            now = time.monotonic()
-            if now - before - TICK >= STALL:
-                self._stalls.append((now, now - before - TICK))
-            before = now
+        with tempfile.TemporaryFile(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as written:
+            before = time.monotonic()
+            while not self._ended.wait(TICK):
+                os.pwrite(written.fileno(), b"x", 0)
+                os.fsync(written.fileno())
+                now = time.monotonic()
+                if now - before - TICK >= STALL:
+                    self._stalls.append((now, now - before - TICK))
+                before = now
 
 
 class RunAgain:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from services.conductor.report import MAX_OBSERVATIONS, memories_of
 from shared.contracts import (
@@ -92,13 +93,61 @@ def test_findings_are_observations_that_the_event_led_to() -> None:
     }
 
 
+PINS = tuple(
+    Finding(
+        tool="zizmor", rule="unpinned-uses", severity="medium", file=f"ci{number}.yml", line=4, message=said
+    )
+    for number, said in enumerate(["unpinned action"] * 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("alike", "title", "told"),
+    [
+        (
+            PINS,
+            "unpinned action (12 times)",
+            "Found at ci0.yml:4, ci1.yml:4, ci2.yml:4, ci3.yml:4, ci4.yml:4 and 7",
+        ),
+        (PINS[:2], "unpinned action (2 times)", "Found at ci0.yml:4 and ci1.yml:4 (medium"),
+        (PINS[:1], "unpinned action", "Found at ci0.yml:4 (medium"),
+        ((HIGH, HIGH), "eval (2 times)", "Found at b.py:9 and b.py:9 (high, bandit B307)"),
+        (
+            (LOW, msgspec.structs.replace(LOW, line=8, message="unused os")),
+            "unused import (2 times)",
+            "a.py:8: unused os",
+        ),
+        ((BROKEN,) * 40, "c imports d (40 times)", "and 35 more"),
+    ],
+)
+def test_what_one_rule_finds_is_one_memory(alike: tuple[Finding, ...], title: str, told: str) -> None:
+    """40 nearly equal rows of one linter crowded memory, and each check-up added as many."""
+    found = results(inspection=Inspection(findings=alike, total=len(alike)))
+    (_, node), _ = remember(found)
+    assert node.title == f"kettle: {title}"
+    assert told in node.body
+    assert node.metadata["count"] == len(alike)
+    again = msgspec.structs.replace(GOAL, goal_id="g2", parameters={"repo": "/home/x/kettle"})
+    assert remember(found, again)[0][1].id == node.id
+    elsewhere = msgspec.structs.replace(GOAL, parameters={"repo": "/home/y/kettle"})
+    assert remember(found, elsewhere)[0][1].id != node.id
+
+
+def test_of_several_workers_each_is_known_by_its_part() -> None:
+    other = msgspec.structs.replace(TASK, name="inspection", assignee="critic", summary="1 finding")
+    (event,), _ = remember({}, msgspec.structs.replace(GOAL, tasks=(TASK, other), answer="2 passed"))
+    assert event.metadata["work"] == {"engineer": "2 passed", "critic": "1 finding"}
+    assert event.body.count("2 passed") == 1
+
+
 def test_the_same_goal_leaves_the_same_ids() -> None:
     found = results(TestRun(failures=(FAILURE,)))
     assert [node.id for node in remember(found)[0]] == [node.id for node in remember(found)[0]]
 
 
 def test_of_very_many_findings_the_first_are_memories_of() -> None:
-    many = results(inspection=Inspection(findings=(LOW,) * 500, total=500))
+    rules = tuple(msgspec.structs.replace(LOW, rule=f"F{number}") for number in range(500))
+    many = results(inspection=Inspection(findings=rules, total=500))
     nodes, edges = remember(many)
     assert (len(nodes), len(edges)) == (1 + MAX_OBSERVATIONS, MAX_OBSERVATIONS)
 

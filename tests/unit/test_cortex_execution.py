@@ -60,7 +60,10 @@ def test_a_plan_fails_with_a_step_and_keeps_what_the_others_brought() -> None:
 def test_what_steps_changed_and_tested_is_that_of_the_plan() -> None:
     change = {"patches": ["/o/a.patch"], "patch_targets": [{"path": "/o/a.patch", "folder": "/srv/a"}]}
     results = [brought(1, data=change), brought(2, data={"tests": {"passed": 3}, "patches": ["/o/b.patch"]})]
+    for each, command in zip(results, ("ls", "make"), strict=True):
+        each.data["commands"] = [{"command": command, "exit_code": 0}]
     data = plan_outcome(parse_plan("a; b"), results).data
+    assert [run["command"] for run in data["commands"]] == ["ls", "make"]
     assert data["patches"] == ["/o/a.patch", "/o/b.patch"]
     assert data["patch_targets"] == change["patch_targets"]
     assert data["tests"] == {"passed": 3}

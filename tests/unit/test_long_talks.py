@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.contracts import ResultOutcome
-from shared.errors import ActionError, ModelUnavailable
+from shared.errors import ActionError, ModelUnavailable, TooLong
 from shared.llm.protocol import Message, Thought, Tool, ToolCall
 from shared.reasoning.conversation import CUT_CALL, GO_ON, SUMMARY, SUMMED, TOLD
 from shared.reasoning.loop import AgentLoop, Conclusion
@@ -249,3 +249,32 @@ async def test_arguments_go_back_as_the_model_wrote_them_also_after_a_kill():
         await run(Script(("add", written)), Dies(), journal=notebook)
     await run(script, journal=Notebook(notebook.pages))
     assert script.seen[0][1].tool_calls[0].arguments == written
+
+
+class Refusing(Reader):
+    """A reader behind a server that takes so many characters, whatever was set."""
+
+    def __init__(self, pages: int, takes: int) -> None:
+        super().__init__(pages)
+        self.takes, self.refused = takes, 0
+
+    async def ask_model(
+        self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str = ""
+    ) -> Thought:
+        if size(messages) > self.takes:
+            self.refused += 1
+            raise TooLong("The model server at host was sent more than it can read")
+        return await super().ask_model(messages, tools, persona=persona)
+
+
+@pytest.mark.parametrize("takes", [16_000, 14_000, 12_000, 9_000, 7_000])
+async def test_what_a_server_refuses_for_its_length_is_summarised_and_sent_again(takes: int):
+    reader = Refusing(40, takes)
+    assert (await read_on(reader, Notebook())).steps == 41
+    assert reader.summaries >= 1
+    assert reader.refused <= 2, "it is known then how much the model reads"
+
+
+async def test_what_cannot_be_made_short_enough_fails_with_the_servers_reason():
+    with pytest.raises(TooLong, match="more than it can read"):
+        await read_on(Refusing(40, 5), Notebook())

@@ -1,12 +1,12 @@
 """What mail a message asks for: words, senders and days."""
 
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 
 from services.nexus.tools.letters import MailWanted, parse_wanted
 
-TODAY = date(2026, 3, 18)
+NOW = datetime(2026, 3, 18, 14, 5, tzinfo=UTC)
 """A Wednesday."""
 
 
@@ -31,12 +31,12 @@ TODAY = date(2026, 3, 18)
             "find emails from last week that mention the budget",
             {"words": ("budget",), "since": "9", "before": "16"},
         ),
-        ("who wrote me over the weekend", {"since": "14"}),
+        ("who wrote me over the weekend", {"since": "14", "before": "16"}),
     ],
 )
 def test_words_senders_and_days(text: str, wanted: dict[str, object]) -> None:
     days = {name: f"2026-03-{wanted[name]:0>2}" for name in ("since", "before") if name in wanted}
-    assert parse_wanted(text, TODAY) == MailWanted(**{**wanted, **days})  # type: ignore[arg-type]
+    assert parse_wanted(text, NOW) == MailWanted(**{**wanted, **days})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_words_senders_and_days(text: str, wanted: dict[str, object]) -> None:
     ],
 )
 def test_months_are_those_that_began(text: str, since: str, before: str) -> None:
-    found = parse_wanted(text, TODAY)
+    found = parse_wanted(text, NOW)
     assert (found.since, found.before) == (since, before)

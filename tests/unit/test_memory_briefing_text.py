@@ -270,14 +270,42 @@ def test_room_goes_to_what_binds_then_to_what_all_share_then_to_the_rest() -> No
     assert counts[6_000][:2] == [6, 9]
 
 
+def test_what_shares_a_heading_shares_a_line() -> None:
+    titles = ("Ana owns billing.", "Bence is on call in…", "**Greta** draws")
+    items = [
+        item(number, f"Team › {title}", f"- {title.replace('…', ' March')}")
+        for number, title in enumerate(titles, 1)
+    ]
+    section = Section(title="Goals", ask="it", units=(Unit(items=tuple(items), head="Team"),))
+    made = Page(agent="scout", version=1, moment=0.0, sections=(section,))
+    text, short = render_markdown(made).text, render_compact(made).text
+    assert "- **Team**: Ana owns billing; Bence is on call in March; \\*\\*Greta\\*\\* draws" in text
+    assert "- Team: Ana owns billing; Bence call in…; \\*\\*Greta\\*\\* draws" in short
+    for result in (render_markdown(made, within(1_000)), render_compact(made)):
+        assert structure(result.text)[-4:] == [
+            "paragraph_open",
+            "paragraph_close",
+            "list_item_close",
+            "bullet_list_close",
+        ]
+
+
 def test_a_body_does_not_repeat_its_title() -> None:
     items = [
         item(1, "We deploy on Fridays", "We deploy on Fridays. Ada agreed."),
         item(2, "We deploy on Fridays", "We deploy on Fridays."),
         item(3, "Use ruff", "Use ruff-lsp in editors"),
         item(4, "Prices have no commas", "- Prices have no commas"),
+        item(5, "Rules › Prices have no commas", "- Prices have no commas"),
+        item(6, "Rules › Ask Ada before you…", "- Ask Ada before you deploy on a Friday."),
+        item(7, "Run the tests (2026-03-04)", "Two fail.\nRun the tests\nShe wrote why."),
+        item(8, "Die Preise haben kein Komma", "Die Preise haben kein Komma.\n\nSo will es Ada."),
     ]
     section = Section(title="Goals", ask="it", units=tuple(Unit(items=(one,)) for one in items))
     text = render_markdown(Page(agent="scout", version=1, moment=0.0, sections=(section,))).text
     assert "- **We deploy on Fridays** (fact): Ada agreed.\n- **We deploy on Fridays** (fact)\n" in text
     assert "- **Use ruff** (fact): Use ruff-lsp in editors\n- **Prices have no commas** (fact)\n" in text
+    assert "- **Rules › Prices have no commas** (fact)\n" in text
+    assert "- **Rules › Ask Ada before you…** (fact): …deploy on a Friday.\n" in text
+    assert "- **Run the tests (2026-03-04)** (fact): Two fail. She wrote why.\n" in text
+    assert "- **Die Preise haben kein Komma** (fact): So will es Ada.\n" in text

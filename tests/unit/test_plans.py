@@ -7,9 +7,13 @@ from shared.errors import ActionError
 from shared.plans import (
     MAX_SHOWN,
     AgentPage,
+    Plan,
+    PlanLimits,
+    Step,
     StepOutput,
     fill_references,
     find_circle,
+    find_fault,
     format_agents,
     group_steps,
     pages_of,
@@ -17,6 +21,7 @@ from shared.plans import (
     sort_steps,
     step_key,
 )
+from shared.tasks.actions import Outcome, collect_actions, register_action, unplanned_of
 
 SCOUT = Presence(
     agent="scout",
@@ -125,3 +130,43 @@ def test_with_little_room_descriptions_go_before_names() -> None:
     assert len(text) <= 1_200
     assert all(f"action_{number}(" in text for number in range(40))
     assert "does it" not in text
+
+
+class Agent:
+    """Actions of several kinds."""
+
+    @register_action("Read a page", {"url": "Its address"})
+    async def read_page(self, url: str) -> Outcome: ...
+
+    @register_action("Mark a reminder as done", {"reminder": "Which"}, personal=True)
+    async def complete_reminder(self, reminder: str) -> Outcome: ...
+
+    @register_action("Write the briefing now", personal=True)
+    async def write_briefing(self) -> Outcome: ...
+
+    @register_action("Find the tool of a message", {"text": "It"}, planned=False)
+    async def route(self, text: str) -> Outcome: ...
+
+    @register_action("Apply patches one after the other", {"repo": "Where"}, planned=False)
+    async def merge_changes(self, repo: str) -> Outcome: ...
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_a_planner_sees_the_actions_that_plans_may_name(brief: bool) -> None:
+    actions = collect_actions(Agent())
+    page = AgentPage(
+        name="nexus",
+        actions={name: action.description for name, action in actions.items()},
+        schemas={name: action.schema() for name, action in actions.items()},
+        unplanned=unplanned_of(actions),
+        at_work=True,
+    )
+    text = format_agents([page], brief=brief)
+    assert "read_page(url" in text
+    assert not [name for name in page.unplanned if name in text]
+    assert sorted(page.unplanned) == ["complete_reminder", "merge_changes", "route", "write_briefing"]
+    limits = PlanLimits(agents={"nexus": page}, max_steps=3)
+    for name in actions:
+        step = Step(name="a", assignee="nexus", text="Do it", action=name, params={"url": "x"})
+        fault = find_fault(Plan(steps=(step,)), limits) or ""
+        assert (f"nexus has no action {name!r}; it has read_page" in fault) == (name != "read_page")

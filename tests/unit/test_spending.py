@@ -10,6 +10,7 @@ from shared.errors import ConfigError
 from shared.llm.config import configured_model, configured_small_model
 from shared.queries.spending import format_left, format_night
 from shared.settings import Settings, load
+from shared.tasks.submission import format_budget, parse_budget
 from shared.views.timeline import format_spent
 
 
@@ -85,3 +86,26 @@ def test_prices_and_the_night_stand_in_the_file_of_settings(tmp_path: Path) -> N
         2_000,
         {"openai:big": "3/15"},
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "cost"),
+    [
+        ("200k", 200_000, 0.0),
+        ("1.5M", 1_500_000, 0.0),
+        ("50_000 tokens", 50_000, 0.0),
+        ("$1.50", 0, 1.5),
+        ("200k,$2", 200_000, 2.0),
+        ("$0.5, 80000", 80_000, 0.5),
+    ],
+)
+def test_a_budget_as_people_write_it(text: str, tokens: int, cost: float) -> None:
+    budget = parse_budget(text)
+    assert (budget.tokens, budget.cost) == (tokens, cost)
+    assert parse_budget(format_budget(budget).replace("'", "")) == budget
+
+
+@pytest.mark.parametrize("text", ["", "much", "-5", "$1k", "5,6", "1e9", "$", "200k tokens a day", "5 $"])
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no budget"):
+        parse_budget(text)

@@ -11,7 +11,6 @@ from services.cli.commands.completion import AgentName
 from services.cli.commands.memory.session import SLOW, at_option
 from services.cli.commands.options import build, combine, format_examples, json_option
 from services.cli.output.console import open_console, print_block, print_json
-from shared import settings
 from shared.contracts import Briefing, BriefQuery
 from shared.text.display import clean_block
 
@@ -19,7 +18,11 @@ KINDS = ("morning", "evening")
 TIMEOUT = 190.0  # Seconds until a briefing must have been made; the gateway gives up before
 
 agent_options = combine(
-    click.option("--compact", is_flag=True, help="Titles only, so that about four times as many have room."),
+    click.option(
+        "--compact",
+        is_flag=True,
+        help="An index of titles: about four times as many have room.",
+    ),
     click.option(
         "--max-chars", type=int, default=8_000, show_default=True, help="The most characters of it."
     ),
@@ -81,33 +84,12 @@ def _print_agent_brief(
     if prompt:
         if query != BriefQuery(agent=agent, at=query.at):
             raise click.UsageError("--prompt shows what the model gets: leave out --compact and the limits")
-        query = _fit_prompt(query)
-    briefing = api.get("/memory/brief", Briefing, msgspec.structs.asdict(query), timeout=SLOW)
-    text = _compose_prompt(briefing) if prompt else briefing.text
+        told = api.get("/memory/prompt", dict[str, Any], {"agent": agent, "at": query.at}, timeout=SLOW)
+        text, shown = told["prompt"], {**told["briefing"], "prompt": told["prompt"]}
+    else:
+        briefing = api.get("/memory/brief", Briefing, msgspec.structs.asdict(query), timeout=SLOW)
+        text, shown = briefing.text, briefing.to_dict()
     if as_json:
-        print_json({**briefing.to_dict(), "prompt": text} if prompt else briefing)
+        print_json(shown)
     else:
         print_block(clean_block(text).strip(), open_console(), hang=2)
-
-
-def _fit_prompt(query: BriefQuery) -> BriefQuery:
-    """The query with the size that the agents' model has room for; raises MailroomError elsewhere."""
-    from shared.reasoning.recall import briefing_size
-
-    config = settings.load()
-    api.require_here(config, f"The profile of {query.agent}", "Use --prompt there, or leave it out")
-    return msgspec.structs.replace(query, max_chars=briefing_size(config))
-
-
-def _compose_prompt(briefing: Briefing) -> str:
-    """The system prompt of an agent, with the persona that its profile has here."""
-    import asyncio
-
-    from shared.reasoning.prompts import compose_prompt, fetch_soul, format_day, own_soul
-    from shared.tasks.installed_agents import load_agents, load_specialists
-
-    config, agent = settings.load(), briefing.agent
-    profiles = (each.profile for each in (*load_agents(config), *load_specialists(config)))
-    own = next((own_soul(profile) for profile in profiles if profile.name == agent), "")
-    soul = asyncio.run(fetch_soul(agent, config, own))
-    return "\n\n".join(filter(None, compose_prompt(soul, briefing.text, day=format_day(config))))

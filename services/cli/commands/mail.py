@@ -48,15 +48,23 @@ def mail() -> None:
 @click.option("--to", "recipient", type=AgentName(), default="", metavar="NAME", help="Only mail to NAME.")
 @click.option("--thread", default="", metavar="ID", help="Only the thread of this message (number or id).")
 @click.option("--contains", default="", metavar="TEXT", help="Only mail with this text, ignoring case.")
+@click.option("--about", default="", metavar="TEXT", help="Only mail about this, by its words or in meaning.")
 @click.option(
     "--before", type=NumberType(0), default=0, metavar="NUMBER", help="Only mail before this message."
 )
 @click.option("--limit", type=NumberType(1, 1_000), default=30, show_default=True, help="The most to list.")
 @json_option
 def list_mail(
-    sender: str, recipient: str, thread: str, contains: str, before: int, limit: int, as_json: bool
+    sender: str,
+    recipient: str,
+    thread: str,
+    contains: str,
+    about: str,
+    before: int,
+    limit: int,
+    as_json: bool,
 ) -> None:
-    """List messages, reports and answers, latest last.
+    """List messages, reports and answers, latest last; with --about the best first.
 
     Without options, only those from and to you. --thread and --contains search 10,000 messages at a time.
     """
@@ -65,6 +73,7 @@ def list_mail(
         "recipient": recipient,
         "thread": thread,
         "contains": contains,
+        "about": about,
         "before": before,
         "limit": limit,
     }

@@ -16,9 +16,10 @@ from services.cli import api
 from services.cli.commands.completion import AgentName, GoalName
 from services.cli.output.outcomes import FAIL_ON
 from shared import settings
-from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
+from shared.contracts import MAX_TEXT, Contract, GoalBudget, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
 from shared.files import write_atomically
+from shared.tasks.submission import parse_budget
 from shared.text.times import SPAN, format_utc, parse_span, parse_time
 from shared.views.timeline import GoalResults
 
@@ -88,6 +89,26 @@ class TimeType(click.ParamType[datetime]):
         if self._future and time <= datetime.now(UTC):
             self.fail(f"{value!r} has passed", param, ctx)
         return time
+
+
+class BudgetType(click.ParamType[GoalBudget]):
+    """What models may use for a goal: ``200k`` tokens, ``$1.50``, or both with a comma."""
+
+    name = "budget"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GoalBudget:
+        """The budget; a usage error for anything else."""
+        try:
+            return value if isinstance(value, GoalBudget) else parse_budget(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+budget_option = click.option(
+    "--budget",
+    type=BudgetType(),
+    help="The most that models may use for the goal, all tasks together: 200k (tokens) or '$1.50', or both.",
+)
 
 
 class TextType(click.ParamType[str]):

@@ -7,6 +7,7 @@ import click
 from services.cli import api
 from services.cli.commands.options import (
     TextType,
+    budget_option,
     fail_on_option,
     format_examples,
     goal_argument,
@@ -16,6 +17,7 @@ from services.cli.commands.options import (
 )
 from services.cli.commands.submit import format_hint, print_goal, run_watched, watch
 from services.cli.output.console import print_result
+from shared.contracts import GoalBudget
 from shared.views.listed import SubmittedGoal
 
 wait_option = click.option("--wait", is_flag=True, help="Show the progress until the goal ends.")
@@ -50,10 +52,13 @@ def retry(name: str, wait: bool, fail_on: str | None, as_json: bool) -> None:
     metavar="TEXT",
     help="A further instruction; '-' reads it.",
 )
+@budget_option
 @wait_option
 @fail_on_option
 @json_option
-def resume(name: str, text: str | None, wait: bool, fail_on: str | None, as_json: bool) -> None:
+def resume(
+    name: str, text: str | None, budget: GoalBudget | None, wait: bool, fail_on: str | None, as_json: bool
+) -> None:
     """Continue GOAL, with what you --say as a further instruction.
 
     If it is running, its agents read that before their next step. If it has ended, what was completed is
@@ -62,7 +67,7 @@ def resume(name: str, text: str | None, wait: bool, fail_on: str | None, as_json
     _require_wait(fail_on, wait)
     words, resolved = resolve_text(text or "")
     print_resolved(resolved)
-    goal = api.post(f"{api.goal_path(name)}/say", SubmittedGoal, {"text": words})
+    goal = api.post(f"{api.goal_path(name)}/say", SubmittedGoal, {"text": words, "budget": budget})
     if wait:
         ended = run_watched(partial(watch, goal, "Going on with"), as_json)
         raise SystemExit(print_goal(*ended, fail_on, as_json))

@@ -18,6 +18,7 @@ from services.cli.commands.goal_view import print_outcome, show_progress
 from services.cli.commands.options import (
     TextType,
     TimeType,
+    budget_option,
     context_option,
     fail_on_option,
     format_examples,
@@ -31,7 +32,7 @@ from services.cli.commands.options import (
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
 from shared import settings
-from shared.contracts import Goal, TaskPriority
+from shared.contracts import Goal, GoalBudget, TaskPriority
 from shared.errors import BusUnavailable
 from shared.text.times import format_utc
 from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
@@ -67,6 +68,7 @@ def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--deadline", type=TimeType(future=True), help="When it must be done: a span such as 10m, or ISO 8601."
 )
+@budget_option
 @click.option(
     "--id",
     "goal_id",
@@ -85,6 +87,7 @@ def submit(
     context: dict[str, Any],
     priority: str | None,
     deadline: datetime | None,
+    budget: GoalBudget | None,
     as_json: bool,
 ) -> None:
     """Submit a goal.
@@ -109,6 +112,7 @@ def submit(
         deadline=format_utc(deadline) if deadline else "",
         goal_id=goal_id or "",
         is_resolved=True,
+        budget=budget,
     )
     submitted = send_goal(goal)
     if wait:
@@ -138,8 +142,10 @@ def send_goal(goal: NewGoal) -> SubmittedGoal:
         from shared.operations.submission import make_body, submit_once
 
         body = make_body(goal.text, goal.context, goal.goal_id) | {"priority": goal.priority}
+        body |= {"deadline": goal.deadline} if goal.deadline else {}
+        body |= {"budget": goal.budget} if goal.budget else {}
         async with connect_instead(away) as bus:
-            return await submit_once(bus, body | ({"deadline": goal.deadline} if goal.deadline else {}))
+            return await submit_once(bus, body)
 
     return asyncio.run(submit())
 

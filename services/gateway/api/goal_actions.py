@@ -11,7 +11,7 @@ from services.gateway.api.patches import read_goal_patches, record_applied
 from services.gateway.call import Call
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
-from shared.contracts import Goal, TaskStatus
+from shared.contracts import Goal, GoalBudget, TaskStatus
 from shared.contracts.records import MAX_INSTRUCTION
 from shared.errors import TooLate
 from shared.operations.goals import cancel_goal, find_ended, make_retry, resume_goal
@@ -39,9 +39,13 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the agents are to mind; a goal that has ended goes on also without words."""
+    """What the agents are to mind; a goal that has ended goes on also without words.
+
+    ``budget`` is what models may use for the goal in all, with what they have used; as before without one.
+    """
 
     text: Annotated[str, msgspec.Meta(max_length=MAX_INSTRUCTION)] = ""
+    budget: GoalBudget | None = None
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +108,12 @@ async def retry(call: Call, body: Nothing) -> SubmittedGoal:
 async def say(call: Call, body: Words) -> GoalSummary:
     """Steer a goal that runs, or go on with one that has ended, minding the words."""
     goal = await resume_goal(
-        call.gateway.bus, call.path["goal_id"], body.text, person=call.person.name, key=call.key
+        call.gateway.bus,
+        call.path["goal_id"],
+        body.text,
+        budget=body.budget,
+        person=call.person.name,
+        key=call.key,
     )
     return (await summarize_goals(call.gateway, [goal]))[0]
 

@@ -129,7 +129,7 @@ class GoalPages:
             # Tasks of earlier versions say in their result what they used, and have no spans.
             tokens=max(read + written, sum(piece.tokens for piece in ends)),
             cost=max(sum(row.cost for row in calls), sum(piece.cost for piece in ends) + own),
-            budget=await _read_budget(gateway, sorted({row.agent for row in calls})),
+            budget=await _read_budget(gateway, goal, sorted({row.agent for row in calls})),
             archived=choose_archived(await _archives.find(gateway), goal.submitted_at, goal.ended_at),
             position=position,
         )
@@ -195,11 +195,13 @@ def _view(task: object, *, earlier: bool = False) -> TaskView:
     return TaskView(**{name: getattr(task, name) for name in names}, earlier=earlier)
 
 
-async def _read_budget(gateway: Gateway, agents: Sequence[str]) -> Budget:
+async def _read_budget(gateway: Gateway, goal: Goal, agents: Sequence[str]) -> Budget:
     config = gateway.settings
     limited = bool(config.day_tokens or config.day_cost)
     today = await read_today(gateway.bus, agents[:MAX_AGENTS]) if limited else {}
     return Budget(
+        goal_tokens=goal.budget.tokens if goal.budget else 0,
+        goal_cost=goal.budget.cost if goal.budget else 0.0,
         task_tokens=config.task_tokens,
         day_tokens=config.day_tokens,
         day_cost=config.day_cost,

@@ -197,6 +197,8 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
     submission = make_body(body.text, body.context, goal_id, person=person)
     submission["priority"] = body.priority
     submission |= {"context_refs": body.context_refs, "evidence_refs": body.evidence_refs}
+    if body.budget:
+        submission["budget"] = body.budget
     if body.deadline:
         submission["deadline"] = format_utc(parse_time(body.deadline))
     if (size := len(msgspec.json.encode(submission))) > MAX_BYTES:

@@ -12,8 +12,9 @@ from services.gateway.call import Call, Gateway
 from services.gateway.inbox import put_item_aside, read_dead, read_put_aside, read_questions, read_requests
 from services.gateway.problems import not_found
 from services.gateway.routing import API, Endpoint
+from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import DeadLetter, PutAside, generate_iso_timestamp
+from shared.contracts import DeadLetter, Goal, PutAside, generate_iso_timestamp
 from shared.operations.approvals import agent_of
 from shared.operations.dead_letters import read_dead_letter
 from shared.queries.office import select_failed
@@ -26,11 +27,15 @@ from shared.views.timeline import GoalSummary
 
 RECENT = timedelta(days=1)  # Answers older than this are left out
 MAX_EACH = 200  # The most items of one kind
+MAX_ASKING = 1_000  # Goals that are looked through for those that ask something
 TEXT = 300
 
 
 async def read_inbox(call: Call) -> Inbox:
-    """All that waits for a person: approvals, questions, dead letters, failed goals nobody looked at."""
+    """All that waits for a person: approvals, questions, dead letters, failed goals nobody looked at.
+
+    A goal that asks its person something is a question too: POST /goals/{goal_id}/say answers it.
+    """
     gateway = call.gateway
     aside, requests, questions, dead = await asyncio.gather(
         read_put_aside(gateway), read_requests(gateway), read_questions(gateway), _read_dead(gateway)
@@ -39,11 +44,14 @@ async def read_inbox(call: Call) -> Inbox:
     store = gateway.index.store
     failed = store.failed_goals(MAX_EACH)
     failed = select_failed(failed, store.repeated_since(failed[0].goal_id)) if failed else []
+    asking = store.asking_goals(MAX_ASKING)
+    again = store.repeated_since(asking[0].goal_id) if asking else set()
     recent = select_fairly(requests.approvals, agent_of, MAX_EACH)
     approvals = [with_goal(gateway, each) for each in recent]
     items = [
         *(_approval_item(each) for each in approvals if each.state == "waiting"),
         *(_question_item(each) for each in questions.open),
+        *(_asking_item(each) for each in asking if each.goal_id not in again),
         *(_dead_item(each) for each in dead),
         *map(_failed_item, await summarize_goals(gateway, failed)),
     ]
@@ -86,6 +94,19 @@ def _question_item(mail: Mail) -> InboxItem:
         agent=mail.sender,
         since=mail.created_at,
         question=mail,
+    )
+
+
+def _asking_item(goal: Goal) -> InboxItem:
+    return InboxItem(
+        id=f"question:{goal.goal_id}",
+        kind="question",
+        title=flatten(goal.text, TEXT),
+        text=flatten(goal.question, TEXT),
+        agent=subjects.CONDUCTOR,
+        since=goal.ended_at,
+        goal_id=goal.goal_id,
+        asked=goal.question,
     )
 
 

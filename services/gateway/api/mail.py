@@ -11,6 +11,8 @@ from services.gateway.inbox import count_letters, read_letters, wait_until_index
 from services.gateway.problems import not_found
 from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
+from shared.memory import Memory
+from shared.memory.nearest import find_about
 from shared.operations.letters import (
     compose,
     compose_reply,
@@ -22,7 +24,7 @@ from shared.operations.letters import (
 from shared.trail.archives import find_archived
 from shared.views.listed import Mail, MailList, NewLetter, SentLetter
 
-SEARCHED = 500  # Messages between two parties among which a reply is looked for: the last ones
+SEARCHED = 500  # Messages among which a reply, or what is asked for, is looked for: the last ones
 
 
 class MailQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +32,8 @@ class MailQuery(msgspec.Struct, frozen=True, kw_only=True):
     all agents; older than number ``before``.
 
     With ``contains`` (whatever its case) and ``thread`` (the number or id of a message of it) the log is
-    searched, 10,000 messages at a time.
+    searched, 10,000 messages at a time. ``about`` are those of the last 500 that it is about, by their words
+    or in meaning, the best first.
     """
 
     sender: str = ""
@@ -38,6 +41,7 @@ class MailQuery(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     all: bool = False
     thread: str = ""
+    about: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     contains: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     before: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
@@ -69,6 +73,11 @@ async def list_mail(call: Call, query: MailQuery) -> MailList:
         clauses.append("(sender = ? OR recipient = ?)")
         values += [query.agent, query.agent]
     where = " AND ".join(clauses) or "1"
+    if query.about.strip():
+        mails = (await read_letters(call.gateway, where, values, SEARCHED))[::-1]
+        texts = [f"{each.subject} {each.body}" for each in mails]
+        places = await find_about(Memory(bus), query.about, texts)
+        return MailList(mail=[mails[place] for place in places[: query.limit]])
     found = await read_letters(call.gateway, where, values, query.limit)
     if len(found) == query.limit:
         older = count_letters(call.gateway, f"{where} AND office < ?", [*values, found[0].number])

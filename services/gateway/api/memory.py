@@ -43,6 +43,9 @@ from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import Refused
 from shared.memory import Memory, WriteRefused
+from shared.reasoning.prompts import compose_prompt, fetch_soul, format_day, own_soul
+from shared.reasoning.recall import briefing_size
+from shared.tasks.installed_agents import load_agents, load_specialists
 from shared.views.memory_change import MemoryChange
 
 API = "/api/v1/memory"
@@ -120,6 +123,20 @@ class BriefingDiffQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"sinc
     since: Version
     until: Version = 0
     compact: bool = False
+
+
+class PromptQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose prompt, and of which graph version: 0 is the present one."""
+
+    agent: AgentName
+    at: Version = 0
+
+
+class AgentPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """The system prompt of an agent's model, and the briefing in it."""
+
+    prompt: str
+    briefing: Briefing
 
 
 class DiffLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,6 +263,18 @@ async def draw_graph(call: Call, query: PictureQuery) -> Picture:
 async def read_briefing(call: Call, query: BriefQuery) -> Briefing:
     """The briefing of an agent: ``text``, and the nodes it was made of."""
     return await _of_known(_memory(call).brief(**msgspec.structs.asdict(query)))
+
+
+async def read_prompt(call: Call, query: PromptQuery) -> AgentPrompt:
+    """The prompt as the agent's model gets it: persona, the day, and the briefing, sized to the model."""
+    config = call.gateway.settings
+    asked = _memory(call).brief(query.agent, max_chars=briefing_size(config), at=query.at)
+    briefing = await _of_known(asked)
+    profiles = await asyncio.to_thread(lambda: [*load_agents(config), *load_specialists(config)])
+    own = next((own_soul(each.profile) for each in profiles if each.profile.name == query.agent), "")
+    soul = await fetch_soul(query.agent, config, own)
+    parts = compose_prompt(soul, briefing.text, day=format_day(config))
+    return AgentPrompt(prompt="\n\n".join(filter(None, parts)), briefing=briefing)
 
 
 async def compare_briefings(call: Call, query: BriefingDiffQuery) -> BriefingDiff:
@@ -375,6 +404,7 @@ ENDPOINTS = (
     Endpoint("GET", f"{API}/versions", list_versions, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/graph", draw_graph, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief", read_briefing, scope=Scope.READ, tag="memory"),
+    Endpoint("GET", f"{API}/prompt", read_prompt, scope=Scope.READ, tag="memory"),
     Endpoint("GET", f"{API}/brief/diff", compare_briefings, scope=Scope.READ, tag="memory"),
     Endpoint("POST", f"{API}/ids", find_ids, scope=Scope.READ, tag="memory"),
     *map(_pass_on, ("search", "get", "list", "edges", "traverse", "paths", "stats", "health", "linker")),

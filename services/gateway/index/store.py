@@ -281,6 +281,15 @@ class Store:
         sql = f"SELECT record FROM goals WHERE {where} ORDER BY submitted DESC LIMIT ?"
         return [Goal.from_checked_json(record) for (record,) in self._db.execute(sql, [limit])][::-1]
 
+    def asking_goals(self, limit: int) -> list[Goal]:
+        """Those of the last goals that wait for a person's answer, the latest submitted last."""
+        sql = (
+            "SELECT record FROM (SELECT record FROM goals WHERE status = 'completed' ORDER BY submitted DESC "
+            """LIMIT ?) WHERE instr(CAST(record AS TEXT), '"question":"')"""
+        )
+        found = [Goal.from_checked_json(record) for (record,) in self._db.execute(sql, [limit])][::-1]
+        return [goal for goal in found if goal.question and not goal.part_of]
+
     def repeated_since(self, goal_id: str) -> set[str]:
         """The goals that were repeated by one that was submitted after ``goal_id``."""
         sql = "SELECT record FROM goals WHERE submitted > (SELECT submitted FROM goals WHERE goal_id = ?)"

@@ -22,8 +22,10 @@ from services.memory.briefing.scope import (
     is_private,
     rank,
 )
+from services.memory.ingest.pieces import SEPARATOR
 from shared.contracts import Node, Relation
-from shared.text.display import flatten
+from shared.text.display import ELLIPSIS, flatten, shorten
+from shared.text.prose import STOP_WORDS, split_sentences
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -45,11 +47,16 @@ LENGTHS = ((256, 1_000, 400), (256, 400, 200), (256, 400, 120), (160, 200, 80), 
 
 ENDS = ".:;!?"  # What may stand between a title and the rest of a body that begins with it
 
+HEADROOM = 4  # Of a body that says something twice, so many times the wanted characters are looked at
+
 DETAILED = 3  # How many of these are tried to get in what is near too
 
-TITLE = 100  # The most characters of a title
+GIST = 24  # The most characters of an item in the compact form
 
-BULLET = re.compile(r"^\s*[-*+•]\s+")  # The mark of a list at the start of a body
+_FILLERS = STOP_WORDS - {"who", "what", "when", "which", "from", "to"}
+"""English words that the compact form leaves out."""
+
+_WORD = re.compile(r"[^\W_]+")
 
 _STARTS = re.compile(r"^(\d{0,9})([-#>+=.)])")
 """What at the start of a line makes a heading, a list or a quotation of it."""
@@ -68,17 +75,25 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     note: str = ""
     tier: int = SHARED
+    is_plain: bool = False
+    """Whether its section says its kind already."""
+    body: str = ""
+    """What is told in place of the node's body, if anything is."""
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """Items that belong together, of which at least the first ``least`` are shown."""
+    """Items that belong together, of which at least the first ``least`` are shown.
+
+    Those of a ``head`` share a line: it is the heading that their titles begin with.
+    """
 
     items: tuple[Item, ...]
     least: int = 1
+    head: str = ""
 
     def cut(self, count: int) -> "Unit":
         """The first ``count`` of them."""
-        return self if count == len(self.items) else Unit(items=self.items[:count], least=self.least)
+        return msgspec.structs.replace(self, items=self.items[:count])
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +130,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     total: int = TOTAL
 
 
-Line = Callable[[Item], str]  # Writes an item as one line
+Form = Callable[[Unit], list[str]]  # Writes the items of a unit: each as a line, or as its part of one
 
 Lines = Mapping[str, str]  # The line of each item by its node's id: a page has an item once
 
@@ -142,39 +157,75 @@ class RenderedText(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_markdown(page: Page, limits: Limits | None = None) -> RenderedText:
     """The page as Markdown within ``limits``, with items as ``- **title** (kind): body``."""
-    lines: list[Line] = [partial(_format_item, *lengths) for lengths in LENGTHS]
-    return _fit(page, lines, limits or Limits())
+    forms: list[Form] = [partial(_format_unit, *lengths) for lengths in LENGTHS]
+    return _fit(page, forms, limits or Limits())
 
 
-def _format_item(title_limit: int, own_limit: int, body_limit: int, item: Item) -> str:
-    node = item.node
-    title = flatten(node.title, title_limit)
-    body = _continue(title, node.body, own_limit if item.tier == OWN else body_limit)
-    about = f"{node.kind}; {item.note}" if item.note else node.kind
-    return f"- **{escape(title) or 'untitled'}** ({escape(about)})" + (
-        f": {escape(body)}\n" if body else "\n"
-    )
+def _format_unit(title_limit: int, own_limit: int, body_limit: int, unit: Unit) -> list[str]:
+    lines: list[str] = []
+    for item in unit.items:
+        node, begins = item.node, not lines
+        title = flatten(node.title, title_limit)
+        body = _continue(title, item.body or _tell_body(node), own_limit if item.tier == OWN else body_limit)
+        if unit.head:
+            told = title.removeprefix(f"{unit.head}{SEPARATOR}")
+            is_cut = body.startswith(ELLIPSIS)
+            told = f"{told[:-1]} {body[1:]}" if is_cut else ": ".join(filter(None, (told, body)))
+            title, body = unit.head, told.rstrip(".")
+        kind = "" if item.is_plain or unit.head else node.kind
+        about = escape("; ".join(filter(None, (kind, item.note))))
+        line = f"- **{escape(title) or 'untitled'}**" + (f" ({about})" if about else "")
+        line = f"{line}: {escape(body)}" if body else line
+        lines.append((line if begins else f"; {escape(body)}") if unit.head else f"{line}\n")
+    return lines
 
 
+def _tell_body(node: Node) -> str:
+    """Its body; of an agent what it is, without how others ask it for something."""
+    return node.body.partition("\n\n")[0] if node.kind == "agent" else node.body
+
+
+@lru_cache(4_096)
 def _continue(title: str, body: str, limit: int) -> str:
-    """The body in one line of at most ``limit`` characters, without the title that it may begin with."""
-    begun = title.removesuffix("…").rstrip(" .")
-    text = flatten(BULLET.sub("", body), len(begun) + limit) if limit else ""
-    following = text[len(begun) : len(begun) + 1]
-    if not begun or not text.startswith(begun) or (following not in " …" and following not in ENDS):
-        return flatten(body, limit) if limit else ""
-    rest = text[len(begun) :].lstrip(f" {ENDS}")
-    return f"…{rest}" if rest and title.endswith("…") else rest
+    """What the body says beyond the title, with or without its heading, on a line of at most ``limit``
+    characters: without sentences that the title has, and without the title as their beginning.
+    """
+    said, begins = f" {_words(title)} ", title.removesuffix(ELLIPSIS).rstrip(" .")
+    sentences = split_sentences(body[: HEADROOM * (limit + len(title))]) if limit else ()
+    kept = " ".join(each for each in sentences if f" {_words(each)} " not in said)
+    text = flatten(kept, len(begins) + limit)
+    for begun in (begins, begins.rpartition(SEPARATOR)[2]):
+        if begun and text.startswith(begun) and text[len(begun) : len(begun) + 1] in (" ", ELLIPSIS, *ENDS):
+            rest = text[len(begun) :].lstrip(f" {ENDS}")
+            return f"{ELLIPSIS}{rest}" if rest and title.endswith(ELLIPSIS) else rest
+    return flatten(text, limit) if limit else ""
+
+
+def _words(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
 
 
 def render_compact(page: Page, limits: Limits | None = None) -> RenderedText:
-    """The page as Markdown within ``limits``: a heading a section, ``- title`` an item."""
-    return _fit(page, [_format_title], limits or Limits())
+    """The page as Markdown within ``limits``: a heading a section, and of each item the gist of its title."""
+    return _fit(page, [_format_titles], limits or Limits(), compact=True)
 
 
-def _format_title(item: Item) -> str:
-    title = _STARTS.sub(r"\1\\\2", escape(flatten(item.node.title, TITLE))) or "untitled"
-    return f"- {title} ({escape(item.note)})\n" if item.note else f"- {title}\n"
+def _format_titles(unit: Unit) -> list[str]:
+    lines: list[str] = []
+    for item in unit.items:
+        told = _abbreviate(flatten(item.node.title, 256).rpartition(SEPARATOR)[2])
+        title = _STARTS.sub(r"\1\\\2", escape(told)) or "untitled"
+        note = f" ({escape(item.note)})" if item.note in (FIRST_NOTE, NEXT_NOTE, LATER_NOTE) else ""
+        begins = f"- {escape(unit.head)}: " if unit.head and not lines else "; " if unit.head else "- "
+        lines.append(f"{begins}{title}{note}" + ("" if unit.head else "\n"))
+    return lines
+
+
+def _abbreviate(title: str) -> str:
+    """The first words of a title without _FILLERS."""
+    words = title.split(" ")
+    told = " ".join([word for word in words if word.casefold() not in _FILLERS] or words).rstrip(" .")
+    return shorten(told[:1].upper() + told[1:], GIST)
 
 
 @lru_cache(1_024)
@@ -201,7 +252,7 @@ class _Turn(NamedTuple):
     unit: Unit
 
 
-def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
+def _fit(page: Page, forms: Sequence[Form], limits: Limits, *, compact: bool = False) -> RenderedText:
     """The page as text within ``limits``.
 
     ``forms`` are ways to write an item, the longest first. Of the first DETAILED of them that one is taken
@@ -209,24 +260,24 @@ def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
     the first from the last of those DETAILED on that gets in what is OWN; else the last.
     """
     queue = _queue(page.sections, limits.section)
-    room = limits.characters - len(_write(page, (), {}))
-    filled: dict[Line, _Filling] = {}
+    room = limits.characters - len(_write(page, (), {}, compact))
+    filled: dict[Form, _Filling] = {}
     for needed, tried in ((2 + NEAR, forms[:DETAILED]), (2 + SHARED, forms), (1, forms[DETAILED - 1 :])):
         for form in tried:
-            filled[form] = filled.get(form) or _fill(page, queue, form, room, limits.total)
+            filled[form] = filled.get(form) or _fill(page, queue, form, room, limits.total, compact)
             if filled[form].missed > needed:
-                return _finish(page, filled[form])
-    return _finish(page, filled[form])
+                return _finish(page, filled[form], compact)
+    return _finish(page, filled[form], compact)
 
 
-def _finish(page: Page, filling: "_Filling") -> RenderedText:
+def _finish(page: Page, filling: "_Filling", compact: bool) -> RenderedText:
     sections = []
     for index, units in sorted(filling.kept.items()):
         section = page.sections[index]
         cut = msgspec.structs.replace(section, units=tuple(units))
         omitted = section.omitted + len(section.items) - len(cut.items)
         sections.append(msgspec.structs.replace(cut, omitted=omitted))
-    return RenderedText(text=_write(page, sections, filling.lines), sections=tuple(sections))
+    return RenderedText(text=_write(page, sections, filling.lines, compact), sections=tuple(sections))
 
 
 def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
@@ -255,7 +306,7 @@ class _Filling(NamedTuple):
     missed: float
 
 
-def _fill(page: Page, queue: Iterable[_Turn], form: Line, room: int, places: int) -> _Filling:
+def _fill(page: Page, queue: Iterable[_Turn], form: Form, room: int, places: int, compact: bool) -> _Filling:
     """What of ``queue`` fits into so many characters and items.
 
     What a section has after a unit that did not fit is left out too, so that it shows its best.
@@ -268,10 +319,12 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Line, room: int, places: int
         if turn.section in closed:
             continue
         section = page.sections[turn.section]
-        spent = 0 if turn.section in kept else len(_head(section)) + len(_tail(section, _MANY))
-        items = turn.unit.items
-        lines.update((item.node.id, form(item)) for item in items)
-        ends = list(accumulate((len(lines[item.node.id]) for item in items), initial=spent))
+        spent = (
+            0 if turn.section in kept else len(_head(section, compact)) + len(_tail(section, _MANY, compact))
+        )
+        items, written = turn.unit.items, form(turn.unit)
+        lines.update((item.node.id, line) for item, line in zip(items, written, strict=True))
+        ends = list(accumulate(map(len, written), initial=spent + bool(turn.unit.head)))
         count = min(sum(end <= room for end in ends[1:]), places)
         if count >= turn.unit.least:
             kept.setdefault(turn.section, []).append(turn.unit.cut(count))
@@ -282,29 +335,32 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Line, room: int, places: int
     return _Filling(kept, lines, missed)
 
 
-def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:
+def _write(page: Page, sections: Sequence[Section], lines: Lines, compact: bool) -> str:
     made = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="seconds")
     nodes = "node" if page.consulted == 1 else "nodes"
-    parts = [
-        f"# Briefing for {escape(page.agent)}\n\n",
-        f"Graph version {page.version}, made {made}, {page.consulted:,} {nodes} consulted.\n",
-    ]
+    title = f"# Briefing for {escape(page.agent)}\n"
+    about = f"\nGraph version {page.version}, made {made}, {page.consulted:,} {nodes} consulted.\n"
+    parts = [title, f"Version {page.version}, made {made}.\n" if compact else about]
     if page.preface:
         parts.append(f"\n{page.preface}\n")
     for section in sections:
-        parts += (_head(section), *(lines[item.node.id] for item in section.items))
-        parts.append(_tail(section, section.omitted))
+        parts.append(_head(section, compact))
+        for unit in section.units:
+            parts += (lines[item.node.id] for item in unit.items)
+            parts.append("\n" if unit.head else "")
+        parts.append(_tail(section, section.omitted, compact))
     return "".join(parts)
 
 
-def _head(section: Section) -> str:
-    return f"\n## {section.title}\n\n"
+def _head(section: Section, compact: bool) -> str:
+    return f"## {section.title}\n" if compact else f"\n## {section.title}\n\n"
 
 
-def _tail(section: Section, omitted: int) -> str:
-    """How many items are left out, and how to get them; empty for none."""
+def _tail(section: Section, omitted: int, compact: bool) -> str:
+    """How many items are left out, and but for the compact form how to get them; empty for none."""
     number = f"at least {omitted:,}" if section.open else f"{omitted:,}"
-    return f"\n_And {number} more: ask memory about {section.ask}._\n" if omitted else ""
+    how = "" if compact else f": ask memory about {section.ask}"
+    return f"\n_And {number} more{how}._\n" if omitted else ""
 
 
 MAX_SIDES = 200  # The most nodes with contradictions that are considered

@@ -35,8 +35,8 @@ from services.memory.briefing.scope import (
     rank_all,
     select_kinds,
     select_own,
-    select_shared,
 )
+from services.memory.briefing.shares import EVENTS, RELATED, SHARED, TOGETHER, Share, share_out
 from services.memory.retrieval.node_index import Mask, NodeColumns
 from services.memory.retrieval.node_table import CONFIDENT, DONE, DONE_WORDS, GENERIC
 from services.memory.retrieval.ranking import find_questioned
@@ -71,19 +71,9 @@ ORDER: Mapping[str, str] = {
 }
 """The sections in their order, and what to ask memory about for more of one."""
 
-EVENTS = ("event", "episodic")
-
 CONTEXT = ("decision", "fact", "event", "preference", "task")
 
-SHARED = ("preference", "pattern", "goal", "decision")  # Kinds that may concern all agents
-
 LASTING = ("decision", "preference")  # Kinds that hold until something replaces them
-
-RELATED = tuple(
-    "agent person people human user contact customer team group organization organisation company"
-    " project repository system service server database device tool api".split()
-)
-"""People, agents and systems, by the names that these kinds have."""
 
 FLOOR = 0.25
 """The least relevance of Active Context: one edge from the agent's work, or as near in meaning as .7."""
@@ -92,9 +82,7 @@ SLACK = 0.01  # How far below FLOOR a relevance still counts if it is computed i
 
 AGENT_SCORE = 2.0  # Of the agent's own node: it comes first
 
-REVIEW_NOTE = "to be reviewed"
-
-DOUBT_NOTE = "low confidence"
+REVIEW_NOTE, DOUBT_NOTE = "to be reviewed", "low confidence"
 
 
 class Placement(NamedTuple):
@@ -107,7 +95,7 @@ class Placement(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of candidates beside their columns, by id.
+    """What is known of candidates beside their columns, by id, and what is shared out.
 
     ``bound`` ones belong to some agent, in place of ``questioned`` ones newer ones may hold; the metadata of
     ``flagged`` ones ask for a review, those of ``uncertain`` ones say that little is sure.
@@ -117,15 +105,16 @@ class Facts(NamedTuple):
     questioned: Collection[str]
     flagged: Collection[str]
     uncertain: Collection[str]
+    share: Share
 
 
-def assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:
+def assign_sections(view: "View", scope: AgentScope, share: Share, ids: list[str]) -> dict[str, Placement]:
     """The sections that nodes belong to and their rank there, of those that belong to this briefing.
 
-    The first of these that fits: Unresolved, what is near and marked for review or of low confidence;
-    Identity, preferences and facts that apply to the agent, and preferences that concern it or all agents;
-    Recent Events, those near of the last 48 hours; Key Relationships, people, agents and systems that it has
-    an edge with; Patterns and active Goals that concern it or all agents; Active Context, what is relevant.
+    The first of these that fits: Unresolved, what is near and of low confidence or to be reviewed, and open
+    questions; Identity, preferences and facts that apply to the agent, and preferences of its share; Recent
+    Events, near ones and news of the last 48 hours; Key Relationships, who and what it has an edge, a goal or
+    a heading with; Patterns and active Goals of its share; Active Context, what is relevant.
 
     Scored importance x weight x recency (``rank``). Retired, expired, not yet valid and superseded nodes and
     those below MIN_IMPORTANCE have no section, but the agent's own node always has. What may have been
@@ -140,7 +129,9 @@ def assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str
         questioned=find_questioned(view.graph, ids, scope.moment),
         flagged={node.id for node in flagged},
         uncertain={node.id for node in suspects if is_uncertain(node)},
+        share=share,
     )
+    joined = {**{key: tie.note for key, tie in scope.ties.items()}, **share.colleagues}
     found = _Candidates(ids, nodes, scope, facts)
     sections, weights, notes = found.choose_sections()
     placed = np.flatnonzero(found.is_shown() & (weights > 0))
@@ -151,7 +142,7 @@ def assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str
         ids[row]: Placement(
             _TITLES[section],
             score,
-            scope.ties[ids[row]].note if section == _RELATIONSHIPS else _NOTES[note],
+            joined.get(ids[row], "") if section == _RELATIONSHIPS else _NOTES[note],
             tier,
         )
         for (row, section, note, score), tier in zip(rows, tiers[placed].tolist(), strict=True)
@@ -185,7 +176,11 @@ class _Candidates:
         self._near = contain(scope.near, ids)
         self._work = np.array([scope.work.get(key, np.inf) for key in ids], np.float64)
         self._bound, self._questioned, self._flagged, self._uncertain = (
-            contain(known, ids) for known in facts
+            contain(known, ids) for known in facts[:4]
+        )
+        share = facts.share
+        self._shared_out, self._asks, self._relates, self._worked = (
+            contain(known, ids) for known in (share.told, share.questions, share.relations, share.colleagues)
         )
 
     def is_shown(self) -> Mask:
@@ -215,19 +210,25 @@ class _Candidates:
         age = moment - np.where(np.isinf(begins), nodes.column("created"), begins)
         is_preference = nodes.of_kinds("preference")
         done = nodes.marked(DONE) | nodes.named(DONE_WORDS)
+        is_recent = nodes.of_kinds(*EVENTS) & (age >= 0) & (age <= RECENT)
+        joined = np.maximum(np.where(self._worked, OWN_WEIGHT, 0.0), np.where(self._tied, self._tie, 0.0))
         rules = (
             (_UNRESOLVED, (local > 0) & (review | vague | self._uncertain), local),
+            (_UNRESOLVED, self._asks & ~done & (shared > 0), shared),
             (_IDENTITY, (is_preference | is_fact) & (self._applies >= MIN_WEIGHT), self._applies),
             (_IDENTITY, is_preference & (shared > 0), shared),
-            (_RECENT_EVENTS, nodes.of_kinds(*EVENTS) & (local > 0) & (age >= 0) & (age <= RECENT), local),
-            (_RELATIONSHIPS, nodes.of_kinds(*RELATED) & self._tied, self._tie),
+            (_RECENT_EVENTS, is_recent & (local > 0), local),
+            (_RECENT_EVENTS, is_recent & self._shared_out, shared),
+            (_RELATIONSHIPS, nodes.of_kinds(*RELATED) & (joined > 0), joined),
+            (_RELATIONSHIPS, self._relates & (shared > 0), shared),
             (_PATTERNS, nodes.of_kinds("pattern") & (shared > 0), shared),
             (_GOALS, nodes.of_kinds("goal") & (shared > 0) & ~done, shared),
         )
         fitting = [fits for _, fits, _ in rules]
         sections = np.select(fitting, [np.intp(section) for section, _, _ in rules], np.intp(_ACTIVE))
         weights = np.select(fitting, [weight for _, _, weight in rules], self._weigh_relevance(shared))
-        return sections, weights, np.where(sections == _UNRESOLVED, np.where(review, 1, 2), 0)
+        noted = np.select([sections != _UNRESOLVED, review, vague | self._uncertain], [0, 1, 2], 0)
+        return sections, weights, noted
 
     def choose_tiers(self, active: Mask, identity: Mask, unresolved: Mask) -> NDArray[np.intp]:
         """When each gets room: OWN knowledge, what is SHARED by all, what is NEAR, or the REST.
@@ -254,14 +255,15 @@ class _Candidates:
         return np.where(self._tied, self._tie, np.where(self._own, OWN_WEIGHT, near))
 
     def _weigh_shared(self) -> NDArray[np.float64]:
-        """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them.
+        """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them
+        or shared out to them.
 
         A goal that it wrote for another agent is its own; a pattern or preference for another is not.
         """
         free = ~self._bound | self._told
         mine = self._own & (free | self._nodes.of_kinds("goal") | self._is_tagged)
         others = np.where(self._for_others, OTHERS_WEIGHT, BASE_WEIGHT)
-        unbound = np.where(free, others, 0.0)
+        unbound = np.where(self._told | (free & self._shared_out), others, 0.0)
         return np.where(self._tied, self._tie, np.where(mine, OWN_WEIGHT, unbound))
 
     def _weigh_relevance(self, shared: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -275,12 +277,16 @@ class _Candidates:
         nodes = self._nodes
         in_context = nodes.of_kinds(*CONTEXT)
         told = (in_context | nodes.of_kinds("observation")) & self._told
-        shared = np.where(nodes.of_kinds("decision"), shared, 0.0)
+        stated = nodes.of_kinds("fact", "observation")
+        shared = np.where(nodes.of_kinds("decision") | (stated & self._shared_out), shared, 0.0)
         shared = np.where(told, np.maximum(shared, BASE_WEIGHT), shared)
-        shared = np.where(nodes.of_kinds("fact") & self._own, OWN_WEIGHT, shared)
+        shared = np.where(stated & self._own, OWN_WEIGHT, shared)
+        done = nodes.of_kinds(*EVENTS) & self._own & (nodes.column("created") > self._scope.moment - TOGETHER)
+        shared = np.where(done, BASE_WEIGHT, shared)
         relevance = 0.5 * nearness(nodes.compare(self._scope.direction)) + 0.5 / (1 + self._work)
         weights = np.maximum(relevance, np.maximum(self._tie, shared))
-        weights = np.where((weights >= FLOOR) | (shared > 0), weights, 0.0)
+        done_by_others = nodes.of_kinds(*EVENTS) & self._for_others & ~(self._own | self._tied)
+        weights = np.where(((weights >= FLOOR) & ~done_by_others) | (shared > 0), weights, 0.0)
         return np.where(in_context, weights, shared)
 
 
@@ -304,7 +310,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     open: Collection[str]
 
 
-def find_candidates(view: "View", scope: AgentScope) -> Candidates:
+def find_candidates(view: "View", scope: AgentScope, share: Share) -> Candidates:
     """The candidates for each section by rank, as far as that is known without reading them."""
     weights: dict[str, Weights] = {title: {} for title in ORDER}
     openings: set[str] = set()
@@ -313,7 +319,8 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
             weights[title].update(
                 {key: max(weight, weights[title].get(key, 0.0)) for key, weight in more.items()}
             )
-    for kind, (more, is_open) in select_shared(view, SHARED, SECTION, scope.moment).items():
+    weights[ACTIVE].update(dict.fromkeys((*share.told, *share.colleagues), BASE_WEIGHT))
+    for kind, (more, is_open) in share.pools.items():
         title = _SECTION_OF[kind]
         weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
         openings.update([title] if is_open else [])
@@ -362,7 +369,7 @@ def _tied(view: "View", scope: AgentScope) -> Source:
 
 
 def _own(view: "View", scope: AgentScope) -> Source:
-    for kind in (*SHARED, "fact"):
+    for kind in (*SHARED, "fact", "observation"):
         ids = select_own(view, scope, (kind,))
         yield _SECTION_OF.get(kind, ACTIVE), dict.fromkeys(ids, OWN_WEIGHT)
     kinds = (*CONTEXT, "observation")
@@ -441,7 +448,8 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
     """Consider candidates in the order of their rank until every section has enough, those with a
     contradiction in any case, and read what has a place.
     """
-    listed = find_candidates(view, scope)
+    share = share_out(view, scope, SECTION)
+    listed = find_candidates(view, scope, share)
     everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
     # The contradictions of candidates and of what is in the agent's neighbourhood and scope
     starts = dict.fromkeys((*everything, *scope.ties, *scope.near, *scope.anchors))
@@ -450,7 +458,7 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
     contested = {link.node for link in links}
     own = [scope.node.id] if scope.node else []
     wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
-    spots = assign_sections(view, scope, [*dict.fromkeys((*everything, *wanted))])
+    spots = assign_sections(view, scope, share, [*dict.fromkeys((*everything, *wanted))])
     considered: set[str] = set()
     places: dict[str, Placement] = {}
     read = dict.fromkeys(listed.ids, 0)

@@ -27,23 +27,24 @@ from services.memory.briefing.page import (
     render_markdown,
 )
 from services.memory.briefing.page import SHARED as FOR_ALL
-from services.memory.briefing.scope import (
-    find_scope,
-    is_known,
-    name_agents,
-)
+from services.memory.briefing.scope import find_scope, is_known, name_agents
 from services.memory.briefing.sections import (
     ACTIVE,
-    EVENTS,
+    GOALS,
     LASTING,
     ORDER,
     PATTERNS,
+    RECENT_EVENTS,
+    RELATIONSHIPS,
     UNRESOLVED,
+    Placement,
     Selection,
     select_nodes,
 )
+from services.memory.briefing.shares import EVENTS
 from services.memory.engine import MemoryEngine
 from services.memory.graph import decay
+from services.memory.ingest.pieces import SEPARATOR
 from services.memory.writes.change import Change, key_of
 from shared.contracts import Briefing, BriefingSection, BriefQuery, Edge, MemoryWrite, Node
 from shared.errors import ActionError
@@ -73,7 +74,9 @@ BRIEF_BODY = 200
 CROWD = 15
 """How many of a kind get room by their tier; further ones are the REST, but for decisions and preferences."""
 
-PASSING = 5  # The most tasks, and the most events that are not recent, in Active Context
+SAID = {PATTERNS: ("pattern",), GOALS: ("goal",), UNRESOLVED: ("task", "question"), RECENT_EVENTS: EVENTS}
+# The kinds that the heading of a section says already
+PASSING = {"event": 5, "task": 5, "observation": 10}  # The most of these in Active Context, not recent ones
 
 
 def compose(view: "View", agent: str, moment: float, query: BriefQuery | None = None) -> Briefing:
@@ -141,7 +144,7 @@ def _make_sections(
     units: dict[str, list[Unit]] = {title: [] for title in ORDER}
     for key, spot in choice.places.items():
         if key not in disputed:
-            item = Item(node=choice.nodes[key], score=spot.score, note=spot.note, tier=spot.tier)
+            item = _make_item(agent, choice.nodes[key], spot)
             units[spot.section].append(Unit(items=(item,)))
     units = {title: _demote_crowds(each) for title, each in units.items()}
     units[ACTIVE] = _limit_passing(units[ACTIVE])
@@ -150,12 +153,36 @@ def _make_sections(
         title: Section(
             title=title,
             ask=escape(ask.format(agent)),
-            units=tuple(units[title]),
+            units=tuple(_gather_by_heading(units[title])),
             omitted=choice.left[title],
             open=title in choice.open,
         )
         for title, ask in ORDER.items()
     }
+
+
+def _make_item(agent: str, node: Node, spot: Placement) -> Item:
+    """The item of a node: of an event its day if it does not say it, of a goal what the agent did for it."""
+    is_dated = node.kind in EVENTS and spot.section != RELATIONSHIPS
+    day = (node.valid_from or node.created_at)[:10] if is_dated else ""
+    note = spot.note or ("" if day in node.title else day)
+    is_plain = node.kind in SAID.get(spot.section, ())
+    work = node.metadata.get("work")
+    body = str(work.get(agent, "")) if isinstance(work, dict) else ""
+    return Item(node=node, score=spot.score, note=note, tier=spot.tier, is_plain=is_plain, body=body)
+
+
+def _gather_by_heading(units: Iterable[Unit]) -> list[Unit]:
+    """The units, together those of one item each that stand under one heading of one file."""
+    gathered: dict[str, Unit] = {}
+    for unit in units:
+        node = unit.items[0].node
+        head, under, _ = node.title.partition(SEPARATOR)
+        shares = under and len(unit.items) == 1 and not unit.items[0].note
+        key = f"{node.source.session}{SEPARATOR}{head}" if shares else node.id
+        first = gathered.get(key)
+        gathered[key] = Unit(items=(*first.items, *unit.items), head=head) if first else unit
+    return [*gathered.values()]
 
 
 def _in_order(units: Iterable[Unit]) -> list[Unit]:
@@ -176,14 +203,14 @@ def _demote_crowds(units: Iterable[Unit]) -> list[Unit]:
 
 
 def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
-    """The units without tasks and events beyond PASSING of each."""
+    """The units without those beyond PASSING of a kind."""
     counts: Counter[str] = Counter()
     kept = []
     for unit in units:
         (item,) = unit.items
         kind = "event" if item.node.kind in EVENTS else item.node.kind
         counts[kind] += item.tier > FOR_ALL
-        if item.tier <= FOR_ALL or kind not in ("event", "task") or counts[kind] <= PASSING:
+        if item.tier <= FOR_ALL or counts[kind] <= PASSING.get(kind, inf):
             kept.append(unit)
     return kept
 

@@ -357,7 +357,7 @@ def _relate(
     edge = supersession.find_contradiction(newer, older, cosine, moment, chance)
     if edge and newer.id not in waiting:
         plan.count_link("contradictions", edge)
-    elif not (rules.is_flagged(older) or rules.is_flagged(newer)):
+    elif not (rules.is_flagged(older) or rules.is_flagged(newer) or older.kind == newer.kind == "agent"):
         plan.count_link("similar", rules.link_similar(newer, older, cosine))
 
 

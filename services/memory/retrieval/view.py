@@ -250,6 +250,7 @@ class View:
         *,
         kinds: Sequence[str] = (),
         agent: str = "",
+        session: str = "",
         tags: Sequence[str] = (),
         since: float = 0.0,
         min_importance: float = 0.0,
@@ -257,7 +258,7 @@ class View:
         order: Order | Rank = "recent",
         among: Sequence[str] | None = None,
     ) -> Ids:
-        """Ids of live nodes that pass: one of ``kinds``, all ``tags``, source ``agent``, last changed since.
+        """Ids of live nodes that pass: of ``kinds``, ``agent`` and ``session``, all ``tags``, changed since.
 
         ``since`` is in seconds since the epoch, ``among`` names those that may pass; first come the latest
         changed, or the most important and of these the latest changed, or those that rank highest by their
@@ -269,7 +270,7 @@ class View:
             wanted, named = np.zeros(count, np.bool_), index.locate(among)
             wanted[named[(named >= 0) & (named < count)]] = True
             live &= wanted
-        mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
+        mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, session=session, since=since)
         slots = np.flatnonzero(mask)
         if min_importance:
             slots = slots[index.column("importance", count)[slots] >= min_importance]

@@ -7,7 +7,7 @@ import msgspec
 
 from services.nexus.briefings.lines import Section
 from services.nexus.briefings.page import format_title, tell_what_matters
-from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
+from services.nexus.briefings.sources import OF_THE_OFFICE, BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
 from shared import subjects
 from shared.agent.base import Outbox
@@ -62,7 +62,7 @@ class BriefingMaker:
         return await self._make("evening")
 
     @register_action(
-        "Tell the briefing of today, as it was made; it is made if it was not, or with again",
+        "Tell the briefing of today, and what waits by now; it is made if it was not, or with again",
         {
             "kind": "morning or evening; empty takes what fits the time of day",
             "again": "Look again for what is new",
@@ -76,7 +76,19 @@ class BriefingMaker:
         if chosen not in KINDS:
             raise ActionError(f"There is no briefing {kind[:40]!r}", "Name morning or evening")
         told, _ = await self._store.read(chosen, now.date())
-        return await self._make(chosen) if again or told is None else self._outcome(told)
+        return await self._make(chosen) if again or told is None else await self._tell(told)
+
+    @register_action(
+        "Send a briefing by mail, to an address that the settings allow",
+        {"recipient": "The address", "kind": "morning or evening; empty: the latest"},
+        personal=True,
+    )
+    async def mail_briefing(self, recipient: str, kind: str = "") -> Outcome:
+        """As tell_briefing and send_mail; raises ActionError if one of them does."""
+        told = await self.tell_briefing(kind)
+        subject = told.output.strip().partition("\n")[0].lstrip("# ")
+        params = {"recipient": recipient, "subject": subject, "body": told.output}
+        return await self._context.actions.perform("send_mail", params)
 
     @register_action(
         "Tell what a briefing could not tell at its time",
@@ -90,6 +102,11 @@ class BriefingMaker:
             return Outcome(output="Nothing is left to tell.", data={"added": []})
         fresh = await self._sources.gather(Span(kind=kind, day=told.day, since=told.since), told.missed)
         return await self._store_told(told, fresh, late=True)
+
+    async def _tell(self, told: Told) -> Outcome:
+        """What was told before, with what the office itself says now: that takes no time."""
+        span = Span(kind=told.kind, day=told.day, since=told.since)
+        return await self._store_told(told, await self._sources.gather(span, OF_THE_OFFICE), late=True)
 
     # --- making --------------------------------------------------------------------------------------
 
@@ -117,6 +134,8 @@ class BriefingMaker:
                 after = before.add(fresh, datetime.now(UTC))
                 if not late:
                     after = msgspec.structs.replace(after, matters=fallback.matters)
+            if after == before:
+                return before, after
             path = self._context.settings.inbox / after.kind / f"{after.day.isoformat()}.md"
             await write_output(self._context, path, after.page(self._zone), "the briefing")
             await self._context.bus.commit([self._store.entry(after, seq)])

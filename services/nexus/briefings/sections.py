@@ -151,6 +151,13 @@ def waiting_lines(waiting: Waiting) -> list[Line]:
     ]
     lines += [
         line(
+            f"About {clean(each.text, PART)}: {clean(each.question, PART)}",
+            Source(kind="goal", id=each.goal_id),
+        )
+        for each in waiting.asking
+    ]
+    lines += [
+        line(
             f"{count(each.count, 'dead letter')} of {each.agent}: {clean(each.last.reason, PART)}",
             Source(kind="dead", id=str(each.number)),
             short=f"{count(each.count, 'dead letter')} of {each.agent}",

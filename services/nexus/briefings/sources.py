@@ -39,6 +39,10 @@ START_WAIT = 3.0  # Seconds to wait for an agent that is just starting: all agen
 POLL_INTERVAL = 0.25  # Seconds between two reads of the directory, or of memory's health
 
 
+OF_THE_OFFICE = frozenset({"waits", "failed", "done", "missed", "spent"})
+"""The sections that the office's records alone tell, in milliseconds."""
+
+
 class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """When the briefings are made, and the seconds that a section, and frontier's section, may take.
 
@@ -88,9 +92,10 @@ class BriefingSources:
         """The sections of a briefing (or ``only`` these), read side by side, each within its time.
 
         A source that fails or takes too long leaves a sentence in its section and does not delay the others.
-        Memory is waited for first, if it is just starting.
+        Memory is waited for first, if it is just starting and the sections are not those of the office alone.
         """
-        await self._wait_for_memory()
+        if not only or not OF_THE_OFFICE.issuperset(only):
+            await self._wait_for_memory()
         limit = self._options.section_timeout
         when = "today" if span.kind == "morning" else "tomorrow"
         since = f"{span.since.astimezone(self._zone):%A %H:%M}"

@@ -47,8 +47,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> tuple[Line, ...]:
-        """At most five lines."""
-        return make_head(self.kind, self.sections, self.matters)
+        """At most five lines; what a model said of something that is told no more is left out."""
+        told = {source for each in self.sections for one in each.lines for source in one.sources}
+        matters = [each for each in self.matters if not told.isdisjoint(each.sources)]
+        return make_head(self.kind, self.sections, matters)
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What happens later: reminders, goals on a schedule, and jobs of the night."""
 
 from services.nexus.conversation.mentions import GONE
+from services.nexus.office.query import Kind
 from services.nexus.routing.request import Request
 from services.nexus.timetable.schedule_words import (
     JOB_MOVE,
@@ -9,6 +10,7 @@ from services.nexus.timetable.schedule_words import (
     read_order,
     read_queue_call,
 )
+from services.nexus.tools.office import answer_of_office
 from services.nexus.tools.tool import Answer, Call, Effect, Run, Tool, ToolContext, Words, ask_back, command
 from shared import subjects
 from shared.contracts.emails import SLOT
@@ -61,12 +63,14 @@ async def queue_job(context: ToolContext, request: Request, _: Words) -> Answer 
     return Call(assignee=subjects.CORTEX, action="queue_job", params=params)
 
 
-async def list_later(context: ToolContext, request: Request, _: Words) -> Call:
-    """What is on a schedule; what waits in the queue and why, runs and failed; or what a command does."""
+async def list_later(context: ToolContext, request: Request, _: Words) -> Answer | Call:
+    """What comes when and why it waits; how the jobs of the night ended; or what a command does."""
     if call := read_queue_call(request.text, context.now(request), context.zone):
         return Call(assignee=subjects.CORTEX, action=call[0], params=call[1])
-    planned = await context.schedules.list_schedules()
-    return Call(assignee=subjects.CORTEX, action="queue_status", note=planned.output)
+    told = await answer_of_office(context, request, Kind.PLANNED)
+    if WAYS["ended_jobs"].search(request.text):
+        return Call(assignee=subjects.CORTEX, action="queue_status", note=told.text)
+    return told
 
 
 REMINDER_SET = Tool(

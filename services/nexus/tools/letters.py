@@ -1,31 +1,33 @@
 """Mail: what agents wrote and the own mailbox are searched; letters to agents and mail to people are sent."""
 
-import operator
 import re
-from datetime import date, timedelta
+import shlex
+from datetime import datetime, timedelta
 
 import msgspec
 
+from services.nexus.office.query import Kind
+from services.nexus.office.telling import match, select
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, ask_back
+from services.nexus.tools.office import answer_of_office
+from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, ask_back, command
 from shared import subjects
 from shared.bus.entry import seal
 from shared.clock import parse_timestamp
-from shared.contracts import Email
+from shared.contracts import Choice, ResultOutcome
 from shared.contracts.emails import SLOT
 from shared.delivery.mailbox import MOST_WORDS, FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
 from shared.language.sayings import read_sayings
-from shared.language.times.time_phrases import MONTHS, WEEKDAYS
+from shared.language.times.days import find_past
 from shared.language.utterance import LETTER
+from shared.skills.mail import allow_recipient, read_server
 from shared.text.display import count, flatten
-from shared.text.prose import find_stems, find_terms
+from shared.text.prose import find_terms
 
 WAYS = read_sayings(__file__, "letters")
 
 MOST_LETTERS = 5  # The most letters of an answer, of agents and of the mailbox
-READ = 60  # The most letters, the latest, whose meaning is compared
-NEAR = 0.62  # The least cosine at which a letter counts as about what is asked
 PATIENCE = 45.0  # Seconds that the gateway has for a search of the mailbox
 
 
@@ -61,12 +63,6 @@ _SENDERS = (
         r"\b(?P<name>[A-Z][\w-]+)['’]s\s+(?:last\s+|latest\s+)?(?:e-?mails?|mails?|letters?|messages?)\b"
     ),
 )
-_SINCE = re.compile(
-    r"(?i)\b(?P<when>today|this\s+morning|overnight|yesterday|(?:this|last|past)\s+(?:week|month)|weekend"
-    r"|(?:since|on|last)\s+(?P<weekday>mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|(?:from|in|since)\s+(?P<month>jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)"
-    r"(?:r?uary|ch|il|ust|(?:em|o)?ber)?)\b"
-)
 
 
 class MailWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,10 +78,10 @@ class MailWanted(msgspec.Struct, frozen=True, kw_only=True):
     unread: bool = False
 
 
-def parse_wanted(text: str, today: date) -> MailWanted:
+def parse_wanted(text: str, now: datetime) -> MailWanted:
     """The words, senders and days of a message; a question for what is new wants what is unread."""
-    since, before = _find_days(text, today)
-    rest, senders = _SINCE.sub(" ", text), []
+    period = find_past(text, now)
+    rest, senders = (f"{text[: period.start]} {text[period.stop :]}" if period else text), []
     for pattern in _SENDERS:
         for found in pattern.finditer(rest):
             name = " ".join(find_terms(found["name"]).values())
@@ -96,98 +92,46 @@ def parse_wanted(text: str, today: date) -> MailWanted:
     return MailWanted(
         words=tuple(words[:MOST_WORDS]),
         senders=tuple(dict.fromkeys(senders)),
-        since=since,
-        before=before,
+        since=f"{period.since:%Y-%m-%d}" if period else "",
+        before=f"{period.until:%Y-%m-%d}"
+        if period and period.until < now - timedelta(days=0, hours=now.hour)
+        else "",
         unread="unread" in text.lower() or (bool(_NEW.search(text)) and not words and not senders),
     )
 
 
-def _find_days(text: str, today: date) -> tuple[str, str]:
-    """The first day that the mail may have come on, and the first on which it may not."""
-    found = _SINCE.search(text)
-    if found is None:
-        return "", ""
-    when = " ".join(found["when"].lower().split())
-    if weekday := (found["weekday"] or "").lower():
-        start = today - timedelta(days=(today.weekday() - WEEKDAYS[weekday[:3]]) % 7 or 7)
-        return start.isoformat(), "" if when.startswith("since") else (start + timedelta(days=1)).isoformat()
-    if month := found["month"]:
-        number = MONTHS[month[:3].lower()]
-        month_start = date(today.year - (number > today.month), number, 1)
-        after = (month_start + timedelta(days=31)).replace(day=1)
-        return month_start.isoformat(), "" if when.startswith("since") else after.isoformat()
-    monday = today - timedelta(days=today.weekday())
-    spans = {
-        "overnight": (today - timedelta(days=1), None),
-        "yesterday": (today - timedelta(days=1), today),
-        "this week": (monday, None),
-        "last week": (monday - timedelta(days=7), monday),
-        "past week": (today - timedelta(days=7), None),
-        "this month": (today.replace(day=1), None),
-        "last month": ((today.replace(day=1) - timedelta(days=1)).replace(day=1), today.replace(day=1)),
-        "past month": (today - timedelta(days=31), None),
-        "weekend": (today - timedelta(days=(today.weekday() - 5) % 7 or 7), None),
-    }
-    first, end = spans.get(when, (today, None))
-    return first.isoformat(), end.isoformat() if end else ""
-
-
 def read_wanted_mail(context: ToolContext, request: Request) -> MailWanted:
     """What the message says of the mail; nothing if it asks for the latest."""
-    return parse_wanted(request.text, context.now(request).date())
+    return parse_wanted(request.text, context.now(request))
 
 
 async def search_mail(context: ToolContext, request: Request, wanted: MailWanted) -> Answer:
-    """The mails that the message is about: of agents the nearest first, of the mailbox the newest first."""
-    letters = (await context.office.letters())[::-1]
-    chosen, by_agent = await _choose_letters(context, request.text, letters)
-    lines = [_format_letter(letter) for letter in chosen[:MOST_LETTERS]]
-    if len(chosen) > MOST_LETTERS:
-        lines.append(f"... and {len(chosen) - MOST_LETTERS} more: mailroom mail list")
-    own = "" if by_agent else await _search_mailbox(context, request, wanted)
-    if not lines:
-        among = f"None of the {count(len(letters), 'letter')} that agents wrote to you is about that."
-        lines = [among if letters else "No agent has written to you."]
-    elif own:
-        lines.insert(0, "From agents:")
-    return Answer(
-        text="\n".join(filter(None, [own, *lines])),
-        citations=tuple(each.id for each in chosen[:MOST_LETTERS]),
-    )
+    """The letters that the message is about, and the mails of the person's own mailbox if one is set."""
+    told = await answer_of_office(context, request, Kind.LETTER)
+    if any(name in request.text.lower() for name in (*_AGENTS, "agents")):
+        return told
+    own, is_searched = await _search_mailbox(context, request, wanted)
+    if not own or (told.citations and not is_searched):
+        return told
+    parts = [own, f"From agents: {told.text}"] if is_searched else [told.text, own]
+    return msgspec.structs.replace(told, text="\n".join(parts))
 
 
-async def _choose_letters(context: ToolContext, text: str, letters: list[Email]) -> tuple[list[Email], bool]:
-    """The agents' letters that ``text`` is about, and whether it names one of the agents."""
-    about = find_terms(text).keys() - COMMON
-    senders = [letter for letter in letters if letter.sender in text.lower()]
-    if senders:
-        return senders, True
-    chosen = await _find_letters(context, text, letters, frozenset(about)) if letters else []
-    return (chosen if about else letters), False
-
-
-def _format_letter(letter: Email) -> str:
-    return (
-        f"- {letter.created_at[:10]}, {letter.sender}: {flatten(letter.subject or letter.body, 120)}"
-        f" - {flatten(letter.body, 200)} (mailroom mail show {letter.id})"
-    )
-
-
-async def _search_mailbox(context: ToolContext, request: Request, wanted: MailWanted) -> str:
+async def _search_mailbox(context: ToolContext, request: Request, wanted: MailWanted) -> tuple[str, bool]:
     """What the person's mailbox has, or in a sentence why it was not searched; for people alone."""
     if request.asker != subjects.USER:
-        return ""
+        return "", False
     query = MailboxQuery(**msgspec.structs.asdict(wanted), person=request.person)
     try:
         data = await context.agent.bus.request(subjects.MAILBOX, msgspec.json.encode(query), timeout=PATIENCE)
     except Refused as error:
-        return f"Your mailbox was not searched: {error}"
+        return f"Your mailbox was not searched: {error}", False
     except BusError:
-        return "Your mailbox was not searched: the gateway does not answer. See 'mailroom status'."
+        return "Your mailbox was not searched: the gateway does not answer. See 'mailroom status'.", False
     found = msgspec.json.decode(data, type=FoundMails)
     kind = "unread mail" if wanted.unread else "mail"
     if not found.count:
-        return f"Your mailbox has no {kind} like that."
+        return f"Your mailbox has no {kind} like that.", True
     like = "with some of these words" if found.partly else "like that"
     lines = [
         f"Your mailbox has {count(found.count, kind)}" + (f" {like}:" if wanted != MailWanted() else ":")
@@ -195,31 +139,13 @@ async def _search_mailbox(context: ToolContext, request: Request, wanted: MailWa
     lines += [_format_mail(context, mail) for mail in found.mails[:MOST_LETTERS]]
     if found.count > MOST_LETTERS:
         lines.append(f"... and {found.count - MOST_LETTERS} more")
-    return "\n".join(lines)
+    return "\n".join(lines), True
 
 
 def _format_mail(context: ToolContext, mail: FoundMail) -> str:
     came = f"{parse_timestamp(mail.at).astimezone(context.zone):%Y-%m-%d %H:%M}" if mail.at else "no date"
     line = f"- {came}, {mail.sender or '(no sender)'}: {mail.subject}"
     return f"{line} - {mail.text}" if mail.text else line
-
-
-async def _find_letters(
-    context: ToolContext, text: str, letters: list[Email], about: frozenset[str]
-) -> list[Email]:
-    """The letters with words of ``text``, or near to it in meaning, best first."""
-    recent = letters[:READ]
-    whole = [f"{letter.subject} {letter.body}"[:1_000] for letter in recent]
-    marks = [float(len(about & find_stems(each))) for each in whole]
-    try:
-        asked, *vectors = await context.agent.memory.embed(text, *whole)
-    except BusError:
-        vectors = []
-    for place, vector in enumerate(vectors):
-        near = sum(map(operator.mul, asked, vector))
-        marks[place] += near if near >= NEAR else 0.0
-    ranked = sorted(zip(marks, range(len(recent)), strict=True), key=lambda pair: (-pair[0], pair[1]))
-    return [recent[place] for mark, place in ranked if mark > 0]
 
 
 MAIL = Tool(
@@ -254,12 +180,39 @@ def read_letter(context: ToolContext, request: Request) -> Letter:
 
 
 async def send_letter(context: ToolContext, request: Request, letter: Letter) -> Answer | Call:
-    """The letter to an agent, or the mail to a person at an address that the settings allow."""
+    """The letter to an agent, the mail to a person at an address that the settings allow, or a draft of it.
+
+    What the office has, a briefing or a letter, may be what is sent. What an agent asked a person, that
+    person answers: the desk has the text and the command.
+    """
+    sends = WAYS["sends"].search(request.text)
+    if sends and letter.recipient not in _AGENTS and (letter.recipient or WAYS["to_me"].search(request.text)):
+        return await _send_on(context, request, letter, sends["what"].lower())
     if not letter.recipient:
         where = "To which address, or to which agent? For example: ana@example.org"
         return ask_back(where, f"{request.text} {SLOT}")
     if not letter.body.strip():
         return ask_back("What shall I write?", f"{request.text}: {SLOT}")
+    if letter.recipient in _AGENTS and WAYS["replies"].search(request.text):
+        sent = [each for each in await context.office.sent() if each.email.sender == letter.recipient]
+        open_ones = [each for each in sent if each.answer is None]
+        asked = next(
+            (each.email for each in reversed(open_ones) if each.awaited),
+            open_ones[-1].email if open_ones else None,
+        )
+        if asked is not None:
+            return Answer(
+                text=f"A reply to {letter.recipient}, about "
+                f"{flatten(asked.subject or asked.body, 120)!r}: {letter.body}\n"
+                f"It was written to you, so only you can answer it; nothing is sent yet:\n"
+                f"mailroom mail reply {asked.id} {shlex.quote(letter.body)}",
+                outcome=ResultOutcome.FAILED,
+                citations=(asked.id,),
+            )
+    if WAYS["draft"].search(request.text):
+        order = f"write a letter to {letter.recipient}: {letter.body}"
+        choices = (Choice(label="send it", text=command("send_mail", order)), Choice(label="leave it"))
+        return ask_back(f"A draft to {letter.recipient}, not sent: {letter.body}", choices=choices)
     if letter.recipient in _AGENTS:
         mail = context.make_letter(request, letter.recipient, letter.subject, letter.body)
         entry = seal(subjects.mail(letter.recipient, mail.sender), mail)
@@ -268,11 +221,40 @@ async def send_letter(context: ToolContext, request: Request, letter: Letter) ->
     return Call(assignee=context.agent.profile.name, action="send_mail", params=params)
 
 
+async def _send_on(context: ToolContext, request: Request, letter: Letter, what: str) -> Answer | Call:
+    """A briefing, or the letter or report that is meant, by mail; or the one thing that is missing."""
+    settings, me = context.agent.settings, context.agent.profile.name
+    read_server(settings)
+    allowed = settings.smtp_recipients
+    recipient = letter.recipient or (allowed[0] if len(allowed) == 1 else "")
+    if not recipient:
+        known = ", ".join(allowed) or "none: set MAILROOM_SMTP_RECIPIENTS"
+        return ask_back(f"To which address? Mail is allowed to {known}.", f"{request.text} to {SLOT}")
+    allow_recipient(recipient, settings)
+    if "brief" in what:
+        kind = next((each for each in ("morning", "evening") if each in request.text.lower()), "")
+        return Call(assignee=me, action="mail_briefing", params={"recipient": recipient, "kind": kind})
+    query, things = await context.read_query(request), await context.list_things(request)
+    terms = {stem: word for stem, word in query.terms.items() if word not in recipient}
+    kinds = (Kind.LETTER, Kind.GOAL)
+    chosen = match(
+        [each for kind in kinds for each in select(query, things, context.now(request), "", kind)], terms
+    ).things
+    if not chosen:
+        return ask_back("Which letter or report? I found none with these words.")
+    body = f"{chosen[0].line}\n\n{chosen[0].more}"
+    return Call(
+        assignee=me,
+        action="send_mail",
+        params={"recipient": recipient, "subject": flatten(chosen[0].words, 80), "body": body},
+    )
+
+
 SEND_MAIL = Tool(
     name="send_mail",
     description="sends mail to people you allowed, and letters to agents",
     needs=WAYS["send_needs"],
-    says=LETTER,
+    says=re.compile(f"{LETTER.pattern}|{WAYS['sends_says'].pattern}", re.IGNORECASE),
     run=send_letter,
     effect=Effect.WRITES,
     parameters=Letter,

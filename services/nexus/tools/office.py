@@ -2,13 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 from services.nexus.answers.memory_answer import node_statement
+from services.nexus.office.query import Kind, OfficeQuery
+from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell
+from services.nexus.office.things import Thing
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Call, Tool, ToolContext, Words
+from services.nexus.tools.tool import Answer, Call, Run, Tool, ToolContext, Words
+from shared import subjects
 from shared.contracts import DailySpending, Goal, Hit
 from shared.errors import BusError
+from shared.queries.spending import format_left, format_night, read_night_state
 from shared.text.display import count, flatten
 from shared.text.prose import find_stems, find_terms
 
@@ -21,55 +26,129 @@ def format_goal(goal: Goal) -> str:
 
 
 GOAL_ID = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
-MOST_GOALS = 8  # The most goals of an answer
-_COMMON_WORDS = frozenset("goal task run status agent job office test fail work".split())
 
 
-async def tell_goals(context: ToolContext, request: Request, _: Words) -> Answer:
-    """The goals that the message asks about: failed, running, named ones, else the last."""
-    goals = (await context.office.goals())[::-1]
-    asked = GOAL_ID.findall(request.text)
-    if new := [each for each in asked if not any(goal.goal_id == each for goal in goals)]:
+async def answer_of_office(context: ToolContext, request: Request, hint: Kind) -> Answer:
+    """The answer to what a message asks of the office: one query over all its things (docs/nexus.md).
+
+    ``hint`` is the kind of things if no word of it names one.
+    """
+    now, text = context.now(request), request.text
+    query, things = await context.read_query(request), await context.list_things(request)
+    kind = hint if query.kind is None or (query.is_vague and hint is not Kind.GOAL) else query.kind
+    named = [each for each in things if each.ref in GOAL_ID.findall(text)]
+    if new := [each for each in GOAL_ID.findall(text) if not any(thing.ref == each for thing in named)]:
         return Answer(
             text=f"The conductor has no goal {new[0]}; if it was submitted just now, it begins in a moment "
             f"(mailroom show {new[0]})."
         )
-    if not goals:
-        return Answer(text="There are no goals yet. Say what is to be done, and I start one.")
-    head, chosen = _choose_goals(goals, request.text)
-    lines = [f"- {format_goal(goal)}" for goal in chosen[:MOST_GOALS]]
-    more = [f"... and {len(chosen) - MOST_GOALS} more: mailroom status"] if len(chosen) > MOST_GOALS else []
-    return Answer(
-        text="\n".join([head, *lines, *more]), citations=tuple(goal.goal_id for goal in chosen[:MOST_GOALS])
+    if named:
+        return _answer(tell(query, Kind.GOAL, named, now), named)
+    if kind is Kind.SPENDING:
+        return await tell_spending(context, query, now)
+    if kind is Kind.WAITING and not (query.terms or query.agents):
+        return await tell_waiting(context, request, Words())
+    is_bare = not (
+        query.terms
+        or query.agents
+        or query.period
+        or query.shows
+        or query.states - {"running", "stuck", "up"}
     )
+    if is_bare and (kind is Kind.OVERVIEW or (kind is Kind.GOAL and query.kind is None)):
+        return await _tell_overview(context, request, things)
+    kind = Kind.GOAL if kind is Kind.OVERVIEW else kind
+    found = match(select(query, things, now, text, kind), query.terms)
+    if query.terms and (query.kind is None or (found.missing and kind is not Kind.LETTER)):
+        every = [each for other in (kind, *_SEARCHED) for each in select(query, things, now, text, other)]
+        wide = match(list({each.ref: each for each in every}.values()), query.terms)
+        if query.kind is None or len(wide.missing) < len(found.missing):
+            found = wide
+        kind = found.things[0].kind if found.things else kind
+    chosen = found.things
+    if not chosen and query.terms:
+        chosen = await find_by_meaning(context.agent.memory, text, select(query, things, now, text, kind))
+    told = tell(query, kind, chosen, now)
+    if kind is Kind.PLANNED:
+        told = await _add_night(context, query, told, things, now)
+    return _answer(told, chosen)
 
 
-def _choose_goals(goals: list[Goal], text: str) -> tuple[str, list[Goal]]:
-    lower = text.lower()
-    running = [goal for goal in goals if not goal.status.final]
-    failed = [goal for goal in goals if goal.failed]
-    terms = find_terms(text).keys() - _COMMON_WORDS
-    named = [goal for goal in goals if goal.goal_id in text or terms & find_stems(goal.text)]
-    if chosen := [goal for goal in goals if goal.goal_id in text]:
-        return "About that:", chosen
-    if "fail" in lower or "went wrong" in lower or "stuck" in lower:
-        return (
-            (f"{len(failed)} of {len(goals)} goals failed:", failed)
-            if failed
-            else ("No goal has failed.", [])
-        )
-    if named and len(named) < len(goals):
-        return "About that:", named
-    if running:
-        verb = "is" if len(running) == 1 else "are"
-        return f"{count(len(running), 'goal')} {verb} at work:", running
-    return "Nothing is at work. The last goals:", goals
+_SEARCHED = (Kind.GOAL, Kind.LETTER, Kind.PLANNED, Kind.DEAD, Kind.APPROVAL)
+"""Where what is named is looked for, if it is not among what was asked for."""
+
+
+def _answer(text: str, things: Sequence[Thing]) -> Answer:
+    return Answer(text=text, citations=tuple(each.ref for each in things[:MOST_SHOWN]))
+
+
+async def _add_night(
+    context: ToolContext, query: OfficeQuery, told: str, things: Sequence[Thing], now: datetime
+) -> str:
+    """``told`` with what ran in the time that is asked about, and how the night stands and why."""
+    lines = [told]
+    if period := query.period:
+        ran = [
+            each
+            for each in things
+            if each.kind is Kind.GOAL
+            and period.since <= each.at < period.until
+            and "running" not in each.states
+        ]
+        came = [
+            each
+            for each in things
+            if each.kind is Kind.LETTER
+            and each.who == {subjects.CORTEX}
+            and period.since <= each.at < period.until
+        ]
+        head = "In that time these ended:" if ran or came else "In that time no goal and no job ended."
+        lines = [head, *(f"- {each.line}" for each in (*ran, *came)), told]
+    state = await read_night_state(context.agent.bus)
+    night = format_night(context.agent.settings, state, now)
+    return "\n".join([*lines, f"The night: {night}."])
+
+
+async def _tell_overview(context: ToolContext, request: Request, things: Sequence[Thing]) -> Answer:
+    """What is at work, which agents are not, what waits, and what ended last."""
+    goals = [each for each in things if each.kind is Kind.GOAL]
+    running = [each for each in goals if "running" in each.states]
+    ended = sorted((each for each in goals if each not in running), key=lambda each: each.at, reverse=True)
+    down = [each.ref for each in things if each.kind is Kind.AGENT and "down" in each.states]
+    waiting = (await tell_waiting(context, request, Words())).text
+    verb = "is" if len(running) == 1 else "are"
+    lines = [
+        f"{count(len(running), 'goal')} {verb} at work:" if running else "Nothing is at work.",
+        *(f"- {each.line}" for each in running[:MOST_SHOWN]),
+        *(
+            [f"... and {len(running) - MOST_SHOWN} more: mailroom status"]
+            if len(running) > MOST_SHOWN
+            else []
+        ),
+        f"Not at work: {', '.join(down)}. See 'mailroom status'." if down else "All agents are up.",
+        waiting,
+        *(["The last goals:", *(f"- {each.line}" for each in ended[:MOST_ENDED])] if ended else []),
+        *([] if goals else ["There are no goals yet. Say what is to be done, and I start one."]),
+    ]
+    return _answer("\n".join(lines), [*running, *ended[:MOST_ENDED]])
+
+
+MOST_ENDED = 3  # The goals that ended last of an overview
+
+
+def of_office(hint: Kind) -> Run:
+    """What a tool runs that tells of the office."""
+
+    async def run(context: ToolContext, request: Request, _: Words) -> Answer:
+        return await answer_of_office(context, request, hint)
+
+    return run
 
 
 GOALS = Tool(
     name="goals",
     description="tells how goals and tasks stand, what failed, and what the agents do",
-    run=tell_goals,
+    run=of_office(Kind.GOAL),
     personal=True,
 )
 
@@ -86,6 +165,11 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
         *(
             f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} (mailroom mail show {each.id})"
             for each in waiting.questions
+        ),
+        *(
+            f"- About {flatten(each.text, 80)!r}: {flatten(each.question, 200)} "
+            f"(mailroom resume {each.goal_id} --say '...')"
+            for each in waiting.asking
         ),
         *(
             f"- {count(each.count, 'dead letter')} of {each.agent}, the last: "
@@ -105,7 +189,7 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
 WAITING = Tool(
     name="waiting",
     description="tells what waits for you: approvals, questions, messages that could not be handled",
-    run=tell_waiting,
+    run=of_office(Kind.WAITING),
     personal=True,
 )
 
@@ -167,25 +251,40 @@ PROJECT = Tool(
 )
 
 
-DAYS = 7  # How many days are told
+DAYS = 7  # How many days are told if none are named
+MOST_DAYS = 62  # The most days that are told
 
 
-async def tell_spending(context: ToolContext, request: Request, _: Words) -> Answer:
-    """The tokens and dollars of today, by agent, and of the last days; and what a day's budget is."""
-    today, settings = context.now(request).astimezone(UTC).date(), context.agent.settings
-    days = [today - timedelta(days=back) for back in range(DAYS)]
-    spent = {day: await context.office.spending(day.isoformat()) for day in days}
-    lines = [f"- {each.sender} today: {_sum_spending([each])}" for each in spent[today]]
-    every = [each for found in spent.values() for each in found]
-    if not every:
-        return Answer(text=f"Nothing was spent in the last {DAYS} days: no model was asked.")
-    if settings.day_tokens or settings.day_cost:
-        lines.append(
-            f"An agent may use {settings.day_tokens:,} tokens and ${settings.day_cost:.2f} a day (0: no "
-            f"limit)."
-        )
-    head = f"Today: {_sum_spending(spent[today])}. In the last {DAYS} days: {_sum_spending(every)}."
-    return Answer(text="\n".join([head, *lines]))
+async def tell_spending(context: ToolContext, query: OfficeQuery, now: datetime) -> Answer:
+    """The tokens and dollars of the days that are asked about, by agent, and what is left today."""
+    today, settings, period = now.astimezone(UTC).date(), context.agent.settings, query.period
+    first = period.since.date() if period else today - timedelta(days=DAYS - 1)
+    last = min(today, (period.until - timedelta(seconds=1)).date()) if period else today
+    days = [last - timedelta(days=back) for back in range(min(MOST_DAYS, max(1, (last - first).days + 1)))]
+    spent = {day: await context.office.spending(day.isoformat()) for day in {*days, today}}
+    if query.agents:
+        spent = {day: [each for each in found if each.sender in query.agents] for day, found in spent.items()}
+    whole = [each for day in days for each in spent[day]]
+    if not period:
+        span = f"in the last {DAYS} days"
+    elif days == [today]:
+        span = "today"
+    else:
+        span = f"on {last:%-d %B}" if len(days) == 1 else f"from {days[-1]:%-d %B} to {last:%-d %B}"
+    by = {each.sender: [one for one in whole if one.sender == each.sender] for each in whole}
+    left = format_left(settings, {each.sender: each for each in spent[today]})
+    limit = (
+        f"An agent may use {settings.day_tokens:,} tokens and ${settings.day_cost:.2f} a day (0: no limit)"
+    )
+    lines = [
+        f"Today: {_sum_spending(spent[today])}." if today in days[:-1] else "",
+        f"{span[:1].upper()}{span[1:]}: {_sum_spending(whole)}."
+        if whole
+        else f"Nothing was spent {span}: no model was asked.",
+        *(f"- {agent}: {_sum_spending(found)}" for agent, found in sorted(by.items())),
+        f"{limit}; {left}." if left else f"There is no budget for a day ({limit}).",
+    ]
+    return Answer(text="\n".join(filter(None, lines)))
 
 
 def _sum_spending(spent: Sequence[DailySpending]) -> str:
@@ -197,7 +296,7 @@ def _sum_spending(spent: Sequence[DailySpending]) -> str:
 SPENDING = Tool(
     name="spending",
     description="tells the tokens and the cost of the models, and the budget",
-    run=tell_spending,
+    run=of_office(Kind.SPENDING),
     personal=True,
 )
 

@@ -83,9 +83,9 @@ def answer_without_memory(tools: Mapping[str, Tool]) -> Answer:
     """That memory is away, and what is understood meanwhile; nothing is done."""
     commands = ", ".join(f"/{name}" for name, tool in tools.items() if not tool.hidden)
     return Answer(
-        text="Memory does not answer. Until it does, only commands, reminders and set phrases are "
-        f"understood, and nothing was done. Say it as a command ({commands}), or again once "
-        "'mailroom status' shows memory.",
+        text="Memory does not answer. Until it does, only commands, reminders, questions about the office "
+        f"and set phrases are understood, and nothing was done. Say it as a command ({commands}), or again "
+        "once 'mailroom status' shows memory.",
         outcome=ResultOutcome.FAILED,
         confidence=0.0,
     )

@@ -1,5 +1,6 @@
 """A tool of the desk: what it is for, how people ask for it, and what it does."""
 
+import asyncio
 import functools
 import importlib
 import pkgutil
@@ -14,6 +15,8 @@ import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.pending import format_question
+from services.nexus.office.query import OfficeQuery, read_query
+from services.nexus.office.things import Thing, list_things, read_installed, read_reports
 from services.nexus.routing.request import Request
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from shared import subjects
@@ -79,6 +82,22 @@ class ToolContext:
         """When the person wrote, in the people's time zone."""
         moment = parse_timestamp(request.asked_at) if request.asked_at else datetime.now(UTC)
         return moment.astimezone(self.zone)
+
+    @functools.cached_property
+    def installed(self) -> dict[str, str]:
+        """What each agent is for that was installed when it was first asked."""
+        return read_installed(self.agent.settings)
+
+    async def read_query(self, request: Request) -> OfficeQuery:
+        """What the message asks of the office."""
+        names = {*self.installed, *await self.agent.directory.read()}
+        return read_query(request.utterance, self.now(request), names)
+
+    async def list_things(self, request: Request) -> list[Thing]:
+        """What there is in the office; with the reports of goals, if their findings are asked for."""
+        things = await list_things(self.agent, self.office, self.installed, self.now(request))
+        asks = "finding" in (await self.read_query(request)).shows
+        return await asyncio.to_thread(read_reports, things) if asks else things
 
     def make_goal(self, request: Request) -> tuple[Entry, str]:
         """The submission of a goal for ``request``, and its id, which is derived from the request's."""

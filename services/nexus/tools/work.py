@@ -15,6 +15,7 @@ from shared.contracts.emails import MAX_CHOICES, SLOT
 from shared.language.sayings import read_sayings
 from shared.text.display import flatten, quote_exactly
 from shared.text.prose import find_stems, find_terms
+from shared.timetable import KEPT, read_timetable
 
 WAYS = read_sayings(__file__, "work")
 
@@ -93,10 +94,10 @@ class Going(msgspec.Struct, frozen=True, kw_only=True):
     goal: Goal | None = None
 
 
-async def _stop_named(context: ToolContext, request: Request, running: list[Goal]) -> Answer:
-    """The goal or schedule that has most of the words that the message says, if it is one; else asks."""
+async def _stop_named(context: ToolContext, request: Request, running: list[Goal]) -> Answer | Call:
+    """The goal, schedule or job that has most of the words that the message says, if it is one; else asks."""
     goals = [Going(ref=each.goal_id, words=each.text, shown=format_goal(each), goal=each) for each in running]
-    schedules = await _list_schedules(context)
+    schedules = [*await _list_schedules(context), *await _list_jobs(context)]
     if WAYS["repeats"].search(request.text) and schedules:
         goals = []  # "the nightly backup" is the schedule, and not the run that it began
     said = find_said(request.text)
@@ -111,11 +112,11 @@ async def _stop_named(context: ToolContext, request: Request, running: list[Goal
         going = [each for each in (*goals, *schedules) if shares[each.ref] == most]
         sure = len(going) == 1 and 2 * most >= len(said)
     if not going:
-        return ask_back(
-            "No goal is at work, and none is on a schedule. Jobs of the night: 'what is in the queue?'"
-        )
+        return ask_back("No goal is at work, none is on a schedule, and no job waits for the night.")
     if not sure:
         return _ask_which(going, found=not said or bool(most))
+    if _JOB.fullmatch(going[0].ref):
+        return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": going[0].ref})
     if goal := going[0].goal:
         return _cancel_goal(context, request, goal)
     if WAYS["once"].search(request.text):
@@ -140,6 +141,13 @@ async def _list_schedules(context: ToolContext) -> list[Going]:
         )
         for each in known
     ]
+
+
+async def _list_jobs(context: ToolContext) -> list[Going]:
+    """The jobs of the night that wait or run."""
+    known = await read_timetable(context.agent.bus, subjects.CORTEX)
+    jobs = [each for each in known.items if each.status in KEPT]
+    return [Going(ref=each.due_id, words=each.text, shown=f"at night: {each.text}") for each in jobs]
 
 
 def _ask_which(going: list[Going], *, found: bool) -> Answer:

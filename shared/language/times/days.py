@@ -376,3 +376,105 @@ def _shift(day: date, offset: Phrase | None) -> date:
     away = read_amount(amount)
     shifted: date = day - away if offset["way"].startswith(("before", "prior")) else day + away
     return shifted
+
+
+PAST_WAYS = read_sayings(__file__, "past_periods")
+NIGHT_BEGINS, NIGHT_ENDS = 18, 9  # The hours between which "last night" and "overnight" are
+_PARTS_OF_DAY = {"morning": (4, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 33)}
+
+
+class Period(msgspec.Struct, frozen=True):
+    """A time that a text names, without its end; ``start`` and ``stop`` are where."""
+
+    since: datetime
+    until: datetime
+    start: int
+    stop: int
+
+
+def find_past(text: str, now: datetime) -> Period | None:
+    """The first time behind, or up to now, that ``text`` names, in the zone of ``now``.
+
+    A weekday is the last one: "on Monday"; "this" and "next" ones are ahead. "Last week" is from Monday to
+    Sunday, "the last week" no other, "the last 7 days" count back from now.
+    """
+    for found in PAST_WAYS["when"].finditer(text[:MAX_RANGE_LENGTH]):
+        lead = text[: found.start()]
+        try:
+            span = _read_past(found, lead, now)
+        except (ValueError, OverflowError):
+            continue
+        if span is not None:
+            since, until = span
+            before = PAST_WAYS["since"].search(lead)
+            lasts = before or found[0].lower().startswith("since")
+            return Period(
+                since, now if lasts else until, before.start() if before else found.start(), found.end()
+            )
+    return None
+
+
+def _read_past(found: re.Match[str], lead: str, now: datetime) -> tuple[datetime, datetime] | None:
+    midnight, day, week = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(1), timedelta(7)
+    monday, first = midnight - timedelta(days=now.weekday()), midnight.replace(day=1)
+    if (unit := found["unit"]) and found["count"]:
+        return now - read_amount(f"{found['count'].strip()} {unit.replace('night', 'day')}"), now
+    if unit and unit[0] == "w":
+        return monday - week, monday
+    if unit:
+        return (
+            ((first - day).replace(day=1), first)
+            if unit[:2] == "mo"
+            else (now - read_amount(f"1 {unit}"), now)
+        )
+    if found["night"]:
+        return midnight - day + timedelta(hours=NIGHT_BEGINS), midnight + timedelta(hours=NIGHT_ENDS)
+    if part := (found["part"] or found["whole"] or "").strip().lower():
+        begins, ends = _PARTS_OF_DAY.get(part, (0, 24))
+        of = midnight - day * ("yesterday" in (found["day"] or part).lower())
+        return of + timedelta(hours=begins), of + timedelta(hours=ends)
+    if this := found["this"]:
+        return (monday, monday + week) if this[0].lower() == "w" else (first, midnight + day)
+    if weekend := found["weekend"]:
+        saturday = monday + 5 * day
+        saturday -= week if saturday > now or "last" in weekend.lower() else timedelta()
+        return saturday, saturday + 2 * day
+    if ago := found["ago"]:
+        moment = now - read_amount(ago[:-4])
+        if is_short(ago):
+            return moment - timedelta(minutes=30), moment + timedelta(minutes=30)
+        start = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        return start, start + day
+    return _read_named(found, lead, now)
+
+
+def _read_named(found: re.Match[str], lead: str, now: datetime) -> tuple[datetime, datetime] | None:
+    """The day or the month that is named: a weekday, a month, a date."""
+    midnight, day = now.replace(hour=0, minute=0, second=0, microsecond=0), timedelta(1)
+    if weekday := found["weekday"]:
+        if not found["late"] and PAST_WAYS["ahead"].search(lead):
+            return None
+        number = WEEKDAYS[weekday[:3].lower()]
+        start = midnight - day * ((now.weekday() - number) % 7 or 7)
+        if found["of"]:
+            start = midnight + day * (number - 7 - now.weekday())
+        return start, start + day
+    if month := found["month"]:
+        number = MONTHS[month[:3].lower()]
+        first = midnight.replace(year=now.year - (number > now.month), month=number, day=1)
+        return first, (first + timedelta(days=32)).replace(day=1)
+    if older := found["older"]:
+        return datetime.fromtimestamp(0, now.tzinfo), now - read_amount(older)
+    if clock := found["clock"]:
+        return _read_since(clock.lower(), midnight, now), now
+    start = datetime.combine(date.fromisoformat(found["date"]), time(), now.tzinfo)
+    return start, start + day
+
+
+def _read_since(clock: str, midnight: datetime, now: datetime) -> datetime:
+    """The last moment at which it was ``clock``: "noon", "9", "10:30 pm"."""
+    digits = re.match(r"(\d+)(?::(\d+))?", clock)
+    hour = int(digits[1]) if digits else {"midnight": 0}.get(clock, 12)
+    hour = hour % 12 + 12 if clock.endswith("pm") else hour
+    moment = midnight + timedelta(hours=hour % 24, minutes=int((digits and digits[2]) or 0))
+    return moment if moment <= now else moment - timedelta(days=1)

@@ -13,7 +13,14 @@ from shared import settings, subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus.entry import seal
-from shared.contracts import DailySpending, Node, Question, Response, ResultOutcome
+from shared.contracts import (
+    DailySpending,
+    Node,
+    Question,
+    Response,
+    ResultOutcome,
+    generate_iso_timestamp,
+)
 from shared.memory import Memory
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile, load_profile
@@ -81,8 +88,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_right(self) -> bool:
-        """Whether the tool that answered is one of the right readings."""
-        return self.tool in self.line.meanings
+        """Whether the tool that answered is one of the right readings, and it tells what it has to."""
+        return self.tool in self.line.meanings and self.line.is_told(f"{self.answer}\n{self.asked}")
 
     @property
     def is_wrong(self) -> bool:
@@ -96,7 +103,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         return dict(judge(self.tool, self.line.slots, told)) if self.is_right else {}
 
 
-async def hold(office: Office, talk: Talk) -> list[Said]:
+async def hold(office: Office, talk: Talk, now: str = NOW) -> list[Said]:
     """Say the lines of a conversation one after the other."""
     said = []
     for line in talk.lines:
@@ -105,7 +112,7 @@ async def hold(office: Office, talk: Talk) -> list[Said]:
             recipient=subjects.NEXUS,
             text=line.say,
             user_session_id=f"bench-{talk.id}",
-            created_at=NOW,
+            created_at=now or generate_iso_timestamp(),
         )
         answer = await ask_nexus(office.user, question, PATIENCE)
         tool = find_tool(answer)
@@ -158,7 +165,11 @@ def find_effects(tool: str, answer: Response) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def open_office(
-    facts: Sequence[str] = FACTS, *, with_desk: bool = True, **environment: str
+    facts: Sequence[str] = FACTS,
+    *,
+    with_desk: bool = True,
+    colleagues: Sequence[str] = ("frontier", "scout", "cortex"),
+    **environment: str,
 ) -> AsyncIterator[Office]:
     """The office, with some facts, spending and a calendar; gone afterwards."""
     with TemporaryDirectory(prefix="mailroom-bench-") as name:
@@ -167,7 +178,6 @@ async def open_office(
         calendar.write_text("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n")
         office = Office(
             folder,
-            MAILROOM_TIME_ZONE="Europe/Berlin",
             MAILROOM_HOME_PLACE="Bern",
             MAILROOM_WEATHER_URL="http://127.0.0.1:9/forecast",
             MAILROOM_GEOCODING_URL="http://127.0.0.1:9/search",
@@ -175,13 +185,13 @@ async def open_office(
             MAILROOM_LOG_LEVEL="error",
             MAILROOM_LINKER_INTERVAL="1000000",
             PYTHONPATH=str(ROOT),
-            **environment,
+            **{"MAILROOM_TIME_ZONE": "Europe/Berlin", **environment},
         )
         async with AsyncExitStack() as ends:
             ends.push_async_callback(office.close)
             await office.open([subjects.MEMORY_DAEMON])
             await _plant(office, facts)
-            for agent in ("frontier", "scout", "cortex"):
+            for agent in colleagues:
                 await join(office, ends, Colleague, Profile(name=agent, description="Says yes."))
             if with_desk:
                 await join(office, ends, Nexus, nexus_profile())
@@ -214,12 +224,12 @@ async def join(
     return process
 
 
-async def hold_all(office: Office, talks: list[Talk], at_once: int = 6) -> list[Said]:
+async def hold_all(office: Office, talks: list[Talk], at_once: int = 6, now: str = NOW) -> list[Said]:
     """Every conversation, some side by side."""
     gate = asyncio.Semaphore(at_once)
 
     async def guarded(talk: Talk) -> list[Said]:
         async with gate:
-            return await hold(office, talk)
+            return await hold(office, talk, now)
 
     return [said for found in await asyncio.gather(*map(guarded, talks)) for said in found]

@@ -1,12 +1,14 @@
 """The everyday messages: conversations with what each line means, in three parts."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-HALVES = ("work", "held", "fresh")
+HALVES = ("work", "held", "fresh", "office", "office_held")
+BUSY = frozenset({"office", "office_held"})  # What is asked of an office in which much has happened
 FOLDER = Path(__file__).parent
 EFFECTS = {
     "work": "goal",
@@ -23,21 +25,34 @@ EFFECTS = {
     "calendar_add": "event",
 }
 """The effect that a meaning has; the others have none."""
+OF_OFFICE = frozenset("goals waiting mail queue spending brief agents project capabilities approve".split())
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One message: what it means, other right readings, values, and effects that would be wrong."""
+    """One message: what it means, other right readings, values, and effects that would be wrong.
+
+    ``*`` means any tool that tells of the office. ``tells`` are patterns that the answer has, whatever the
+    case, or with a ``!`` has not.
+    """
 
     say: str
     means: str
     also: tuple[str, ...] = ()
     slots: dict[str, Any] = {}
     never: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
 
     @property
     def meanings(self) -> frozenset[str]:
         """Every right reading."""
-        return frozenset((self.means, *self.also))
+        return OF_OFFICE if self.means == "*" else frozenset((self.means, *self.also))
+
+    def is_told(self, answer: str) -> bool:
+        """Whether an answer has what it has to tell, and nothing that it must not."""
+        return all(
+            bool(re.search(each.removeprefix("!"), answer, re.IGNORECASE)) is not each.startswith("!")
+            for each in self.tells
+        )
 
     def is_wrong(self, effects: Sequence[str]) -> bool:
         """Whether one of ``effects`` must not be, or is none that a right reading has."""

@@ -19,7 +19,7 @@ const CALM = 600; // ms after an answer in which keys answer nothing, so that on
 /** By kind: the mark, the words after the agent, what exactly, the pairs below, the answers. */
 const KINDS = {
   approval: { mark: "waits", asks: (item) => (item.approval.reach.length ? "asks to reach the network" : "asks for approval"), what: (item) => item.approval.what, pairs: approvalPairs, answers: ApprovalAnswers },
-  question: { mark: "waits", asks: () => "asks you", what: (item) => item.question.body, prose: true, pairs: questionPairs, answers: QuestionAnswers },
+  question: { mark: "waits", asks: () => "asks you", what: (item) => item.asked || item.question.body, prose: true, pairs: questionPairs, answers: QuestionAnswers },
   dead_letter: { mark: "failed", asks: () => "could not handle a message", what: (item) => item.dead_letter.reason, pairs: deadPairs, answers: DeadLetterAnswers },
   failed_goal: { mark: "failed", asks: () => "A goal failed", what: (item) => item.text.replace(/^task: /, ""), prose: true, pairs: goalPairs, answers: GoalAnswers },
 };
@@ -40,7 +40,7 @@ export function Item({ item, current, onSelect, onLater, onDone }) {
 
 /** The goal it belongs to, in the person's own words. */
 function Of({ item }) {
-  const words = item.approval?.goal || item.goal?.title || (item.goal_id && "its goal");
+  const words = item.approval?.goal || item.goal?.title || (item.asked && item.title) || (item.goal_id && "its goal");
   return words ? html`<a class="of" href=${at`/goals/${item.goal_id}`}>${words}</a>` : null;
 }
 
@@ -60,7 +60,8 @@ export function Risk({ grade }) {
   return html`<span class=${`risk ${grade}`}><span class="levels" aria-hidden="true">${[1, 2, 3].map((level) => html`<i key=${level} class=${level <= GRADES[grade] ? "on" : ""}></i>`)}</span>${grade}</span>`;
 }
 
-function questionPairs({ question }) {
+function questionPairs({ question, title }) {
+  if (!question) return [["Goal", title], ["If answered", "The goal goes on with what you say."]];
   return [["Subject", question.subject], ["Until then", "What asked waits. Other work goes on."]];
 }
 
@@ -122,7 +123,8 @@ function QuestionAnswers({ item, onLater, onDone }) {
   const field = useRef(null);
   const send = (event) => {
     event.preventDefault();
-    if (text.trim()) answer(() => post("/mail", { body: text.trim(), reply_to: item.question.number }), "Sent.");
+    const say = text.trim();
+    if (say) answer(() => (item.question ? post("/mail", { body: say, reply_to: item.question.number }) : post(at`/goals/${item.goal_id}/say`, { text: say })), "Sent.");
   };
   const sendByKey = (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && send(event);
   const dismiss = () => answer(() => post(at`/inbox/${item.id}/seen`), "Put away.");

@@ -1,4 +1,4 @@
-// A briefing as the model gets it, now or at a version, and what changed in it between two versions.
+// A prompt as the model gets it, now or at a version, and what changed in its briefing between two versions.
 
 import { get } from "../api.js";
 import { setQuery } from "../router.js";
@@ -15,12 +15,12 @@ export function Briefing({ query, version }) {
   const agent = query.agent || names[0];
   const at = Number(query.at) || 0;
   const since = query.since === undefined ? "" : query.since;
-  const compact = query.form !== "long";
+  const compact = query.form === "titles";
   return html`<form class="controls" onSubmit=${(event) => event.preventDefault()}>
       <label>Briefing of <select value=${agent} onChange=${(event) => setQuery({ agent: event.target.value })}>${names.map((name) => html`<option key=${name} value=${name} selected=${name === agent}>${name}</option>`)}</select></label>
       <label>at version <${VersionField} value=${query.at || ""} most=${version} placeholder=${`${count(version)}, now`} onChange=${(value) => setQuery({ at: value })} label="Version" /></label>
       <label>compared with <${VersionField} value=${since} most=${version} placeholder="none" onChange=${(value) => setQuery({ since: value })} label="Compared with version" /></label>
-      <label><input type="checkbox" checked=${!compact} onChange=${(event) => setQuery({ form: event.target.checked ? "long" : "" })} /> with sources</label></form>
+      <label><input type="checkbox" checked=${compact} onChange=${(event) => setQuery({ form: event.target.checked ? "titles" : "" })} /> titles alone</label></form>
     ${since ? html`<${Difference} agent=${agent} since=${Number(since)} until=${at} compact=${compact} version=${version} />` : html`<${Text} agent=${agent} at=${at} compact=${compact} version=${version} />`}`;
 }
 
@@ -31,13 +31,14 @@ function VersionField({ value, most, placeholder, onChange, label }) {
 }
 
 function Text({ agent, at, compact, version }) {
-  const briefing = useResource((signal) => get("/memory/brief", { agent, at, compact }, { signal }), [agent, at || version, compact]);
-  if (briefing.error) return html`<${Problem} error=${briefing.error} retry=${briefing.reload} />`;
-  if (!briefing.data) return html`<${Loading} what="the briefing" />`;
-  const { text, nodes_consulted: consulted, version: made, sections } = briefing.data;
+  const load = (signal) => (compact ? get("/memory/brief", { agent, at, compact }, { signal }).then((briefing) => ({ briefing, prompt: briefing.text })) : get("/memory/prompt", { agent, at }, { signal }));
+  const told = useResource(load, [agent, at || version, compact]);
+  if (told.error) return html`<${Problem} error=${told.error} retry=${told.reload} />`;
+  if (!told.data) return html`<${Loading} what="the briefing" />`;
+  const { prompt: text, briefing: { nodes_consulted: consulted, version: made, sections } } = told.data;
   const nodes = sections.reduce((sum, section) => sum + section.nodes.length, 0);
   return html`<p class="meta"><span>made of <b>${plural(nodes, "node")}</b> out of ${count(consulted)}</span><span><b>${count(text.length)}</b> characters</span><span>at version <b>${count(made)}</b></span>
-      <span>${compact ? "as it stands in the prompt" : "with sources"}</span></p>
+      <span>${compact ? "titles alone, as with --compact" : "the prompt as the model gets it"}</span></p>
     <pre class="panel briefing" tabindex="0" aria-label=${`Briefing of ${agent}`}>${text}</pre>`;
 }
 

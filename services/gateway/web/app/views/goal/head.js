@@ -26,7 +26,7 @@ function title(text) {
 
 function Cost({ goal }) {
   if (!goal.tokens && !goal.cost) return html`<span>no model used</span>`;
-  const { day_cost: limit, today } = goal.budget;
+  const { day_cost: limit, goal_tokens: tokens, goal_cost: cost, today } = goal.budget;
   const tightest = today.reduce((most, each) => (each.cost > (most?.cost ?? -1) ? each : most), null);
   const left = limit && tightest ? Math.max(0, limit - tightest.cost) : null;
   const hint = [
@@ -36,7 +36,7 @@ function Cost({ goal }) {
     goal.budget.task_tokens && `at most ${count(goal.budget.task_tokens)} tokens a task`,
     ...today.map((each) => `${each.agent} today: ${count(each.tokens)} tokens, ${costOf(each.cost, each.tokens)}${limit ? ` of ${dollars(limit)}` : ""}`),
   ].filter(Boolean);
-  return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b> · <b class="number">${costOf(goal.cost, goal.tokens)}</b>
+  return html`<span title=${hint.join("\n")}><b class="number">${plural(goal.tokens, "token")}</b>${tokens > 0 && ` of ${count(tokens)}`} · <b class="number">${costOf(goal.cost, goal.tokens)}</b>${cost > 0 && ` of ${dollars(cost)}`}
     ${goal.cached_tokens > 0 && html` · <b class="number">${Math.round((100 * goal.cached_tokens) / goal.input_tokens)} %</b> cached`}
     ${goal.fallbacks.map((each) => html` · <span class="warn">by ${each.model} since <${Clock} at=${each.since} /></span>`)}
     ${left !== null && html` · ${dollars(left)} left today`} · <a href=${at`/models/${goal.goal_id}`}>what was sent</a></span>`;
