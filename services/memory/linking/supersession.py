@@ -27,7 +27,7 @@ from services.memory.linking.rules import (
     still_holds,
     valid_since,
 )
-from services.memory.linking.statements import Reading, read_text
+from services.memory.linking.statements import Reading, read_text, strip_saying
 from services.memory.linking.text_comparison import are_opposed, jaccard, parse_text
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
@@ -132,11 +132,20 @@ def estimate(pairs: Sequence[Pair], beside: Sequence[str] = (), read: Read | Non
             odds[place] = score
     chances = [_chance(odds[place]) if place in rows else 0.0 for place in range(len(pairs))]
     chosen = [place for place in _choose(pairs, odds) if not asking[place]] if read else []
-    if read and (meanings := read([(pairs[place].older, pairs[place].newer) for place in chosen])):
+    if read and (
+        meanings := read([(_bare(pairs[place].older), _bare(pairs[place].newer)) for place in chosen])
+    ):
         chances = [0.0] * len(pairs)
         for place, meaning in zip(chosen, meanings, strict=True):
             chances[place] = _chance(BY_MEANING * meaning + BY_SIGNS * odds[place] + NEITHER)
     return [_bound(chance, rows[place]) if place in rows else chance for place, chance in enumerate(chances)]
+
+
+def _bare(text: str) -> str:
+    """A text without the time, greeting or "fyi" before it; a word before its colon may be its subject."""
+    bare, label = strip_saying(text)
+    bare = f"{label}: {bare}" if label else bare
+    return bare if bare and not text.startswith(bare) else text
 
 
 def _chance(log_odds: float) -> float:
@@ -314,7 +323,7 @@ def _choose_statements(newer: Node, older: Node) -> list[tuple[str, str]]:
 
 def _under(node: Node, statement: str) -> str:
     """A statement with the heading above it, which says what it is about."""
-    heading = name_heading(node).rpartition(SEPARATOR)[2]
+    heading = name_heading(node)
     return f"{heading}\n{statement}" if heading else statement
 
 
