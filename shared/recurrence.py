@@ -1,5 +1,6 @@
 """What repeats: rules of RFC 5545 as records hold them, their next moments, and what they say in English."""
 
+import itertools
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -23,6 +24,8 @@ _UNITS = {
 }
 _NTH = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last"}
 _SPANS = {"MINUTELY": timedelta(minutes=1), "HOURLY": timedelta(hours=1)}
+HORIZON = timedelta(days=1_500)  # Within this a run is looked for: it has a 29 February
+MOST_CLOCKS = 12  # The most times of one day that are named
 _FORM = re.compile(
     r"DTSTART(?:;TZID=(?P<zone>[^:\s]+))?:(?P<start>\d{8}T\d{6})(?P<utc>Z?)\s+RRULE:(?P<rule>\S+)"
 )
@@ -85,50 +88,106 @@ def next_occurrence(recurrence: Recurrence, after: datetime, zone: tzinfo | None
     return found
 
 
-def describe_recurrence(recurrence: Recurrence) -> str:
+LOOKED_AT = 40  # How many runs show at what times of day a rule runs
+TOLD = 3  # How many runs are told of a rule that has no short form in words
+
+
+def describe_recurrence(recurrence: Recurrence, after: datetime | None = None) -> str:
     """``every weekday at 08:30``, ``on the first Monday of every month at 09:00``, ``every 2 hours``.
 
-    A rule that has no short form in words is quoted.
+    The times of day are those at which it runs. A rule that has no short form in words is quoted, with its
+    next runs after ``after`` if that is given.
     """
     parts, start = recurrence.parts, recurrence.start
     try:
         every = _every(parts)
         if start.tzinfo is None:
-            hours = [int(hour) for hour in parts.get("BYHOUR", str(start.hour)).split(",")]
-            every += " at " + format_list([f"{hour:02d}:{start:%M}" for hour in hours], 24)
+            every += " at " + format_list(_find_clocks(recurrence), 24)
         if until := parts.get("UNTIL"):
             last = datetime.strptime(until[:8], "%Y%m%d")  # noqa: DTZ007 - a day
             every += f" until {last.day} {last:%B %Y}"
-    except (KeyError, ValueError, IndexError):
-        return f"by the rule {recurrence.rule}"
+    except (KeyError, ValueError, IndexError, TypeError, OverflowError):
+        return f"by the rule {recurrence.rule}{_tell_next(recurrence, after) if after else ''}"
     times = f", {parts['COUNT']} times in all" if "COUNT" in parts else ""
     return every + times + (f" ({recurrence.zone})" if recurrence.zone else "")
 
 
+def _list_runs(recurrence: Recurrence, after: datetime, most: int) -> list[datetime]:
+    """The first runs after ``after``, a local time of the rule's zone unless the rule is aware."""
+    from dateutil.rrule import rrulestr
+
+    end = "" if {"UNTIL", "COUNT"} & recurrence.parts.keys() else f";UNTIL={after + HORIZON:%Y%m%dT%H%M%S}"
+    end += "Z" if end and after.tzinfo else ""
+    rule: Any = rrulestr(f"{recurrence.rule}{end}", dtstart=recurrence.start)
+    return list(itertools.islice(rule.xafter(after), most))
+
+
+def _find_clocks(recurrence: Recurrence) -> list[str]:
+    """At what times of day it runs, as 09:00; raises ValueError if they are not the same on each day."""
+    before = recurrence.start - timedelta(seconds=1)
+    by_day: dict[object, list[str]] = {}
+    for run in _list_runs(recurrence, before, LOOKED_AT):
+        by_day.setdefault(run.date(), []).append(f"{run:%H:%M}")
+    days = list(by_day.values())
+    full = days[1:-1] or days[:1]  # the first day and the last one may be cut
+    if not full or any(each != full[0] for each in full) or len(full[0]) > MOST_CLOCKS:
+        raise ValueError("it runs at other times on other days")
+    return full[0]
+
+
+def _tell_next(recurrence: Recurrence, after: datetime) -> str:
+    """The next runs in words; empty if there are none."""
+    start = recurrence.start
+    moment = after.astimezone(UTC) if start.tzinfo else after.astimezone().replace(tzinfo=None)
+    try:
+        runs = _list_runs(recurrence, max(moment, start - timedelta(seconds=1)), TOLD)
+    except (ValueError, IndexError, TypeError, OverflowError):  # a rule of others that cannot be read
+        return ""
+    told = [f"{run:%A} {run.day} {run:%B %Y} at {run:%H:%M}" for run in runs]
+    return f", next on {format_list(told, TOLD)}" if told else ""
+
+
 def _every(parts: Mapping[str, str]) -> str:
-    unit, interval = _UNITS[parts["FREQ"]], int(parts.get("INTERVAL", "1"))
+    """The days on which it runs; raises KeyError or ValueError if no short form says all of the rule."""
+    frequency = parts["FREQ"]
+    unit, interval = _UNITS[frequency], int(parts.get("INTERVAL", "1"))
     every = f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
-    days = parts.get("BYDAY", "").split(",") if parts.get("BYDAY") else []
-    numbers = parts.get("BYMONTHDAY", "").split(",") if parts.get("BYMONTHDAY") else []
-    month = _MONTHS[int(parts["BYMONTH"]) - 1] if "BYMONTH" in parts else ""
-    which = _NTH.get(int(parts.get("BYSETPOS", "0")), "")
-    if parts["FREQ"] == "WEEKLY" and days:
-        named = {WEEKDAYS: "day", WEEKDAYS[:5]: "weekday"}.get(tuple(days)) or format_list(
-            _day_names(days), 7
+    chosen = parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS"}
+    if not chosen or (frequency == "DAILY" and chosen == {"BYSETPOS"}):  # one of the times of a day
+        return every
+    days, numbers = parts.get("BYDAY", "").split(","), parts.get("BYMONTHDAY", "").split(",")
+    weekly = frequency == "WEEKLY" or (frequency == "DAILY" and interval == 1)
+    if weekly and chosen == {"BYDAY"}:
+        ordered = sorted(set(days), key=WEEKDAYS.index)
+        named = {WEEKDAYS: "day", WEEKDAYS[:5]: "weekday"}.get(tuple(ordered)) or format_list(
+            _day_names(ordered), 7
         )
-        return f"every {named}" if interval == 1 else f"{every} on {named}"
-    if days:
-        day = f"{which} working day" if which else format_list(_day_names(days), 7)
-        return f"on the {day} of {month or every}" + (f" {every}" if month else "")
-    if numbers:
-        number = int(numbers[-1])
-        if number < 0 and month:
-            return f"{every} on the last day of {month}"
-        day = "the last day" if number < 0 else f"{number} {month}" if month else f"day {number}"
-        return f"{every} on {day}" + (", or the last day" if which and not month else "")
-    return every
+        return f"every {named}" if interval == 1 else f"every {interval} weeks on {named}"
+    month = _MONTHS[int(parts["BYMONTH"]) - 1] if frequency == "YEARLY" else ""
+    if frequency not in ("MONTHLY", "YEARLY") or ("BYMONTH" in chosen and not month):
+        raise ValueError("no short form")
+    once = not {"BYHOUR", "BYMINUTE"} & parts.keys() or not re.search(
+        ",", parts.get("BYHOUR", "") + parts.get("BYMINUTE", "")
+    )
+    rest, of = chosen - {"BYMONTH"}, f"{month} {every}" if month else every
+    if rest == {"BYDAY"} and all(day[:-2] for day in days):
+        return f"on the {format_list(_day_names(days), 7)} of {of}"
+    if rest == {"BYDAY", "BYSETPOS"} and tuple(days) == WEEKDAYS[:5] and once:
+        return f"on the {_NTH[int(parts['BYSETPOS'])]} working day of {of}"
+    if rest == {"BYMONTHDAY"}:
+        if numbers == ["-1"]:
+            return f"{every} on the last day of {month}" if month else f"{every} on the last day"
+        named = format_list([str(int(number)) for number in numbers if int(number) > 0], 31)
+        if any(int(number) < 0 for number in numbers):
+            raise ValueError("no short form")
+        days_word = "day" if len(numbers) == 1 else "days"
+        return f"{every} on {named} {month}" if month else f"{every} on {days_word} {named}"
+    is_last = rest == {"BYMONTHDAY", "BYSETPOS"} and parts["BYSETPOS"] == "-1" and once and not month
+    if is_last and numbers == [str(number) for number in range(28, int(numbers[-1]) + 1)]:
+        return f"{every} on day {numbers[-1]}, or the last day"
+    raise ValueError("no short form")
 
 
 def _day_names(days: list[str]) -> list[str]:
-    named = [(_NTH.get(int(day[:-2] or 0), ""), _NAMES[WEEKDAYS.index(day[-2:])]) for day in days]
+    named = [(_NTH[int(day[:-2])] if day[:-2] else "", _NAMES[WEEKDAYS.index(day[-2:])]) for day in days]
     return [f"{nth} {name}".strip() for nth, name in named]

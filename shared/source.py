@@ -43,6 +43,9 @@ _LISTED = """
 _ROWS = (entry.partition(":") for entry in _LISTED.split(";"))
 LANGUAGES = {language.strip(): tuple(suffixes.split()) for language, _, suffixes in _ROWS}
 """The suffixes of files by their language."""
+_WORDS = frozenset(("Markdown", "reStructuredText", "HTML", "CSS"))
+CODE = tuple(suffix for language, ends in LANGUAGES.items() if language not in _WORDS for suffix in ends)
+"""The suffixes of files that hold code."""
 VENDORED = frozenset("vendor _vendor vendored third_party thirdparty extern externals".split())
 
 

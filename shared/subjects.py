@@ -118,16 +118,19 @@ ARCHIVED = f"event.{ERASER}.archived"  # The records of orders to archive that w
 ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
-MEMORY_VERBS = tuple(
-    "written search get align classify embed read recall stats health list edges traverse paths brief "
-    "picture versions history".split()
-)
-"""What memory answers by request and reply, as ``memory.<verb>``."""
-MEMORY_SIGNED_VERBS = ("add", "link")
-"""What memory does in the requester's name: a request to ``memory.<verb>`` reaches it as
-``memory.<verb>.<requester>``, appended by the broker."""
-MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
-"""The same, for people alone: each occupies all of memory for a while."""
+MEMORY_VERBS = ("written", "align", "classify", "embed", "read", "recall", "stats", "health")
+"""What memory answers by request and reply, as ``memory.<verb>``, to everybody the same."""
+MEMORY_READ_VERBS = ("search", "get", "list", "edges", "traverse", "paths", "brief")
+"""What it answers with as much as the requester may read (shared/memory/ownership.py): a request to
+``memory.<verb>`` reaches it as ``memory.<verb>.<requester>``, appended by the broker."""
+MEMORY_SIGNED_VERBS = ("add", "link", *MEMORY_READ_VERBS)
+"""These, and what it does in the requester's name."""
+MEMORY_WHOLE_VERBS = ("picture", "versions", "history")
+"""The same, for people alone: they show all of memory."""
+MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild", *MEMORY_WHOLE_VERBS)
+"""All that is for people alone: the first three occupy memory for a while."""
+READER_HEADER = "Mailroom-Reader"
+"""The header of a request to memory in which nexus names whom it asks for."""
 
 MAILBOX = f"{GATEWAY}.mailbox"
 """Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""

@@ -1,7 +1,10 @@
 """The ``mailroom`` command: the tables of its commands, and how errors are printed."""
 
+import contextlib
+import errno
 import importlib
 import io
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -338,10 +341,26 @@ def completion(ctx: click.Context, shell: str) -> None:
     click.echo(kind(ctx.find_root().command, {}, "mailroom", "_MAILROOM_COMPLETE").source())
 
 
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+"""What a disk that is full or broken says, and a reader that is gone."""
+
+
 def run() -> None:
-    """Run the command line of this process."""
+    """Run the command line of this process; exits with 1 if what it prints cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         # Agents may write characters that the terminal's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    cli(prog_name="mailroom")
+    try:
+        try:
+            cli(prog_name="mailroom")
+        finally:
+            sys.stdout.flush()  # or the interpreter does, when nobody can say any more why that failed
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest of what was printed goes nowhere
+        with contextlib.suppress(OSError):
+            if error.errno != errno.EPIPE:
+                click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(1)

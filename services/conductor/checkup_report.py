@@ -1,5 +1,6 @@
 """The report of a check-up, as Markdown that stays valid whatever a repository puts into it."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -103,31 +104,54 @@ def _first_step(
     findings = inspection.findings if inspection else ()
     high = [finding for finding in findings if finding.severity == "high"]
     if secret := next((finding for finding in high if finding.tool == "secrets"), None):
-        return brief(secret), "revoke that secret, and remove it from the history too."
+        step = f"revoke what stands in {place(secret.source)}, and remove it from the history too."
+        return brief(secret), step
     if tests and tests.failures:
         first = tests.failures[0]
         worst = f"{code(first.test)} fails: {prose(short(first.message))} ({place(first.source)})"
-        return worst, "fix the failing tests, this one first."
+        return worst, _name_failures(tests)
     if tests and tests.broken:
         return "", "fix the failing tests."
     if high:
-        return brief(high[0]), "look at that place."
+        return brief(high[0]), _name_change(high[0])
     if broken := next((rule for rule in inspection.drift if rule.violations), None) if inspection else None:
-        return brief(broken.violations[0]), "decide whether the code or the rule is right."
+        where, stated = place(broken.violations[0].source), place(broken.source)
+        return brief(broken.violations[0]), f"change {where} to keep the rule, or the rule in {stated}."
     worst = brief(findings[0]) if findings and findings[0].severity == "medium" else ""
     if tests is None or tests.passed < 0 or tests.incomplete:
         cure = prose(tests.cure) if tests else ""
         return worst, cure or "make the tests run: nothing else tells whether a change is right."
     if worst:
-        return worst, "look at that place."
+        return worst, _name_change(findings[0])
     if reading and reading.questions:
         return "", f"answer the first open question: {cite(reading.questions[0])}"
     return "", f"look at {brief(findings[0])}." if findings else "nothing."
 
 
+def _name_failures(tests: TestRun) -> str:
+    """What to mend so that most tests pass: the message that most of them share, and where it comes from."""
+    same = Counter(re.sub(r"0x[0-9a-f]+|\d+", "0", each.message) for each in tests.failures)
+    common, number = same.most_common(1)[0]
+    first = next(each for each in tests.failures if re.sub(r"0x[0-9a-f]+|\d+", "0", each.message) == common)
+    where = place(first.source)
+    if number > 1 and first.message:
+        shared = f"{number:,} of the {tests.broken:,} failing tests say"
+        return f"change what {where} tests: {shared} {prose(short(first.message))}."
+    others = f", then the other {f'{tests.broken - 1:,}' if tests.broken > 2 else 'one'}" * (tests.broken > 1)
+    return f"change what {where} tests, or the test{others}."
+
+
+def _name_change(finding: Finding) -> str:
+    """What to change for a finding."""
+    upgrade = re.match(r"(\S+) \S+: .*; fixed in (.+)$", finding.message)
+    if upgrade:
+        return f"raise {prose(upgrade[1])} to {prose(upgrade[2])} (it is named in {place(finding.source)})."
+    return f"change {place(finding.source)} so that this no longer holds: {prose(short(finding.message))}."
+
+
 MAX_ROWS = 25  # Rows of the table of findings: nobody reads more at once
 FEW_ROWS = 8  # Findings of low severity are listed up to this row, and only counted beyond it
-HABIT = 3  # More findings than this of one rule, none of them high, share one row: the rule is the finding
+HABIT = 3  # More findings than this of one rule and severity share one row: the rule is the finding
 
 MISSING = "it gave no data"
 
@@ -208,7 +232,7 @@ def _findings(inspection: Inspection | None) -> list[str]:
     by_row: dict[tuple[str, ...], list[Finding]] = {}
     for number, finding in enumerate(inspection.findings):
         key = (finding.tool, finding.rule, finding.severity)
-        alone = finding.severity == "high" or often[key] <= HABIT
+        alone = often[key] <= HABIT
         by_row.setdefault((*key, str(number) if alone else ""), []).append(finding)
     groups = list(by_row.values())
     worse = [group for group in groups if group[0].severity != "low"]
@@ -262,6 +286,7 @@ def _history(history: HistoryReading | None) -> list[str]:
     if history.problem:
         return [f"Not known: {prose(history.problem)}."]
     rows = [f"- Branch {code(history.branch or '(none)')}, {count(history.commits, 'commit')}"]
+    rows += [f"- {prose(history.cut)}"] if history.cut else []
     if history.changes:
         shown = ", ".join(map(code, history.changes[:8]))
         rest = f" and {len(history.changes) - 8:,} more" if len(history.changes) > 8 else ""

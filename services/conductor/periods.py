@@ -31,8 +31,24 @@ _LAST = re.compile(
 )
 
 
+_VERSION = (
+    r"(?:the\s+)?(?:(?:tag|version|release)\s+)?"
+    r"(?P<{}>v?\d+(?:\.\d+)+(?:[-+.]?\w+)*|(?<=tag\s)[\w./-]*\w)(?:\s+(?:tag|version|release)\b)?"
+)
+_BETWEEN_VERSIONS = re.compile(
+    rf"\bbetween\s+{_VERSION.format('since')}\s+and\s+{_VERSION.format('until')}", re.IGNORECASE
+)
+_SINCE_VERSION = re.compile(rf"\b(?:since|after|from)\s+{_VERSION.format('since')}", re.IGNORECASE)
+_UNTIL_VERSION = re.compile(
+    rf"\b(?:until|till|(?:up\s+)?to|through|before)\s+{_VERSION.format('until')}", re.IGNORECASE
+)
+
+
 class Period(NamedTuple):
-    """The first and the last day as ISO dates, empty for what is not named; and the places that name them."""
+    """The first and the last day as ISO dates, or the tags of versions; and the places that name them.
+
+    What is not named is empty.
+    """
 
     since: str = ""
     until: str = ""
@@ -40,14 +56,22 @@ class Period(NamedTuple):
 
 
 def read_period(text: str, today: date) -> Period:
-    """The time that ``text`` names; a month or weekday without a year is the latest one.
+    """The time that ``text`` names, by days or versions; a month or weekday without a year is the latest one.
 
     "Last week" and the like are the last seven days, as git understands them.
     """
     try:
-        return _read_period(text, today)
+        dated = _read_period(text, today)
     except ValueError:  # no day of the calendar
-        return Period()
+        dated = Period()
+    ways = (_BETWEEN_VERSIONS,), (_SINCE_VERSION, _UNTIL_VERSION)
+    found = next(filter(None, ([hit for way in each if (hit := way.search(text))] for each in ways)), [])
+    named = {name: value for hit in found for name, value in hit.groupdict().items()}
+    return Period(
+        dated.since or named.get("since", ""),
+        dated.until or named.get("until", ""),
+        (*dated.places, *(hit.span() for hit in found)),
+    )
 
 
 def _read_period(text: str, today: date) -> Period:

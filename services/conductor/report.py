@@ -49,7 +49,7 @@ from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.evidence import format_verdict, verdict_of
-from shared.text.display import count, format_list, shorten
+from shared.text.display import count, format_list, shorten, shorten_id
 from shared.text.times import seconds_between
 
 PARTS: Mapping[str, type[Contract]] = {
@@ -59,6 +59,7 @@ PARTS: Mapping[str, type[Contract]] = {
     "inspection": Inspection,
 }
 """The tasks of a check-up, and the data that each has under its own name."""
+COMPARE = "compare"  # The playbook whose answer is one table
 MAX_ANSWER = 40_000  # Characters of an answer
 MAX_TAGS = 32  # Tags that a node may have
 MAX_OBSERVATIONS = 40  # Kinds of findings of one goal that become memories; the report has all of them
@@ -128,10 +129,44 @@ class Reporter:
 
 
 def answer_of(goal: Goal, results: Mapping[str, Any]) -> str:
-    """What the one agent said to which a model gave the goal whole; empty for any other goal."""
+    """What the one agent said to which a model gave the goal whole, or a comparison; empty otherwise."""
+    if goal.playbook == COMPARE and goal.status is TaskStatus.COMPLETED:
+        return compare_folders(goal, results)
     if goal.playbook != BY_MODEL or len(goal.tasks) != 1 or goal.status is not TaskStatus.COMPLETED:
         return ""
     return str(results.get(goal.tasks[0].name, {}).get("output") or "").strip()[:MAX_ANSWER]
+
+
+def compare_folders(goal: Goal, results: Mapping[str, Any]) -> str:
+    """A table with what is known of each folder, side by side; empty unless there are several."""
+    names = {suffix: folder.rpartition("/")[2] for suffix, folder in folders_of(goal).items()}
+    if len(names) < 2:
+        return ""
+    rows: dict[str, list[str]] = {}
+    for suffix in names:
+        parts, _ = checkup_parts(results, suffix)
+        for title, text in _describe_folder(parts["reading"], parts["history"]).items():
+            rows.setdefault(title, []).append(prose(shorten(text, 160), table=True) or "–")
+    head = [f"| | {' | '.join(escape(name) for name in names.values())} |", "|---" * (len(names) + 1) + "|"]
+    return "\n".join([*head, *(f"| {title} | {' | '.join(cells)} |" for title, cells in rows.items())])
+
+
+def _describe_folder(reading: RepositoryReading | None, history: HistoryReading | None) -> dict[str, str]:
+    """What a comparison says of one folder, by the titles of its rows."""
+    purpose = reading.purpose[0].text if reading and reading.purpose else ""
+    languages = list(reading.languages.items())[:3] if reading else []
+    stated = [each.text for each in reading.build] if reading else []
+    build = [text for text in stated if text.startswith(("Needs", "Built", "Depends"))]
+    latest = history.latest[0].text if history and history.latest else ""
+    return {
+        "What it is": purpose,
+        "Lines": ", ".join(f"{name} {lines:,}" for name, lines in languages),
+        "Files": f"{reading.files:,}" if reading else "",
+        "Licence": "; ".join(each.text for each in reading.licence[:2]) if reading else "",
+        "Build and needs": "; ".join(build[:3]),
+        "Commits": f"{history.commits:,}" if history and not history.problem else "",
+        "Latest commit": latest,
+    }
 
 
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
@@ -264,7 +299,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         if not first or " ".join(text.split()) != first:  # else it is said above, whole
             parts.append(embedded(text) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
-            refs = [str(ref) for ref in result.get(key) or ()]
+            refs = [str(ref) for ref in result.get(key) or () if shorten_id(str(ref)) not in text]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
         rows = [

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.critic import inspection
+from services.critic import inspection, scans
 from services.critic.claims import find_recorded_runs, tester_of
 from services.critic.drift import find_rules
+from services.critic.file_tools import sort_files
 from services.critic.inspection import TOPICS, Topic
 from services.critic.project_tools import clean_review_folders, open_workshop
 from services.critic.rerun import Rerunner
@@ -19,16 +20,26 @@ from services.critic.review import add_reruns, by_repository, leave_open, review
 from services.critic.reviewer import judge_results, kinds_of
 from shared.agent.base import Agent
 from shared.agent.process import run
+from shared.bus import Bus
+from shared.settings import Settings
 from shared.skills.workspace import require_readable
+from shared.source import read_tree
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import telling
 from shared.tasks.evidence import format_verdict
+from shared.tasks.profiles import Profile
 
+WHOLE = 2  # Inspections by every checker that run at the same time
 REPO = {"repo": "Absolute path of the repository"}
 
 
 class Critic(Agent):
     """Lints, scans, checks drift and reviews; it never changes what it looks at."""
+
+    def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
+        super().__init__(profile, settings, bus)
+        # Fewer than its tasks at once: a question about one thing does not wait for whole inspections.
+        self._whole = asyncio.Semaphore(WHOLE)
 
     async def on_start(self) -> None:
         """Remove copies that a crash left behind."""
@@ -60,6 +71,15 @@ class Critic(Agent):
     async def scan_dependencies(self, repo: str) -> Outcome:
         """Needs a host that knows them; without one it says which can be granted."""
         return await self._inspect(repo, ["dependencies"])
+
+    @register_action("Compare the dependencies that a repository locks with their newest releases", REPO)
+    async def find_outdated(self, repo: str) -> Outcome:
+        """Needs a registry that may be asked; without one it says which can be granted."""
+        sources = await asyncio.to_thread(lambda: sort_files(read_tree(Path(repo))))
+        granted = await self.context.granted_reach()
+        return await scans.find_outdated(
+            sources, timeout=self.context.settings.command_timeout, granted=granted
+        )
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -125,7 +145,8 @@ class Critic(Agent):
         return Outcome(output=said, data=data)
 
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
-        async with telling(self.context.progress, "the checkers run"):
+        place = self._whole if len(topics) > 1 else nullcontext()
+        async with telling(self.context.progress, "the checkers run"), place:
             found = await inspection.inspect_repository(
                 Path(repo),
                 timeout=self.context.settings.command_timeout,

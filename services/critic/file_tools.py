@@ -71,6 +71,7 @@ KINDS = {
             r"(?:.*/)?(?:(?:Dockerfile|Containerfile)(?:\.(?!dockerignore$)[\w-]+)?|[\w.-]+\.[Dd]ockerfile)"
         ),
     ),
+    "document": Kind(noun="document", suffixes=LANGUAGES["Markdown"]),
     "workflow": Kind(
         noun="workflow file",
         path=re.compile(r"\.github/workflows/[^/]+\.ya?ml|(?:.*/)?action\.ya?ml"),

@@ -11,6 +11,9 @@ import msgspec
 
 from services.critic import file_tools
 from services.critic.contracts import check_contracts
+from services.critic.document_links import KIND as DOCUMENT
+from services.critic.document_links import NAME as NAME_OF_DOCUMENTS
+from services.critic.document_links import check_documents
 from services.critic.drift import Drift, ReadRule, check_drift, count_rules
 from services.critic.file_tools import ANY, KINDS, FileTool, Sources, missed, sort_files
 from services.critic.findings import WEIGHT, Check, rank
@@ -50,6 +53,12 @@ CHECKERS = (
     _row(file_tools.SHELLCHECK, "lint", "shell"),
     _row(file_tools.HADOLINT, "lint", "Dockerfile"),
     _row(file_tools.ZIZMOR, "security", "workflow"),
+    Checker(
+        name=NAME_OF_DOCUMENTS,
+        topic="lint",
+        kinds=(DOCUMENT,),
+        check=check_documents,
+    ),
 )
 
 
@@ -299,8 +308,10 @@ def list_sources(findings: Iterable[Finding], rules: Iterable[DriftRule] = ()) -
 def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> list[str]:
     """A row for each rule and severity: where it is broken first, and in how many places more."""
     groups: dict[tuple[str, ...], list[Finding]] = {}
+    often = Counter((found.tool, found.rule) for found in findings if found.severity == "high")
     for number, found in enumerate(findings):
-        alone = str(number) if found.severity == "high" else ""
+        few = often[found.tool, found.rule] <= HABIT
+        alone = str(number) if found.severity == "high" and few else ""
         groups.setdefault((found.tool, found.rule, found.severity, alone), []).append(found)
     shown = list(groups.values())[:limit]
     rows = [

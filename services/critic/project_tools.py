@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import uv
 
 from services.critic.file_tools import OUTPUT, Sources, missed
 from services.critic.findings import Check, clean, completed_check, make_finding, rate
 from shared.contracts.checkup import Finding, NotChecked
 from shared.errors import ActionError
+from shared.gate.registries import registry_reach
 from shared.projects.environments import Environment, Note
 from shared.projects.preparation import prepare
 from shared.projects.reading.manifests import NODE_DEPENDENCIES
-from shared.sandbox import CommandResult, is_older, remove_tree, run_command
+from shared.projects.reading.project_files import list_registries
+from shared.sandbox import CommandResult, Reach, is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.sandbox.jail import search_path
 from shared.settings import Settings
@@ -39,7 +42,12 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     environments: tuple[Environment, ...] = ()
 
     async def run(
-        self, words: Sequence[str], environment: Environment, timeout: float = SECONDS, **env: str
+        self,
+        words: Sequence[str],
+        environment: Environment,
+        timeout: float = SECONDS,
+        reach: Reach | None = None,
+        **env: str,
     ) -> CommandResult:
         """The result of a program in the folder of one of the environments."""
         return await run_command(
@@ -51,6 +59,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
             env={**environment.env, "NO_COLOR": "1", "COLUMNS": "300", **env},
             output_limit=OUTPUT,
             separate_errors=True,
+            reach=reach,
         )
 
 
@@ -61,8 +70,10 @@ Workshop = Callable[[], AbstractAsyncContextManager[Prepared]]
 class ProjectTool(msgspec.Struct, frozen=True, kw_only=True):
     """A checker of a whole project, in the folder where it is prepared.
 
-    ``named`` finds in package.json that the project uses it (default: it is used wherever it is there).
-    ``owns`` says that it takes the place of Mailroom's own checker of the same files.
+    ``named`` finds in package.json that the project uses it (default: it is used wherever it is there), and
+    ``settings`` that it configures it: files, each with what it has to hold. ``package`` has it in the
+    registry, for a project that has not installed it for its tests. ``owns`` says that it takes the place of
+    Mailroom's own checker of the same files.
     """
 
     name: str
@@ -73,12 +84,16 @@ class ProjectTool(msgspec.Struct, frozen=True, kw_only=True):
     exits: tuple[int, ...] = (0, 1)
     named: str = ""
     needs: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    package: str = ""
     owns: bool = False
 
     def is_used(self, sources: Sources, folder: str) -> bool:
         """Whether the project in ``folder`` uses it."""
         project = sources.project.at(folder)
         if self.needs and not project.has(self.needs):
+            return False
+        if self.settings and not any(project.find_line(*each) for each in self.settings):
             return False
         named = (project.table("package.json", key) for key in (*NODE_DEPENDENCIES, "scripts"))
         return not self.named or any(self.named in table for table in named)
@@ -105,6 +120,30 @@ def read_tsc(result: CommandResult) -> Iterator[Row]:
     """tsc --pretty false."""
     for match in re.finditer(r"^(.+?)\((\d+),\d+\): (error) (TS\d+): (.*)$", result.output, re.MULTILINE):
         yield match[1], match[4], match[3], int(match[2]), match[5]
+
+
+def read_mypy(result: CommandResult) -> Iterator[Row]:
+    """mypy's own form; modules that are not installed here are not the project's fault."""
+    form = r"^(.+?):(\d+)(?::\d+)?: (error): (.*?)  \[([\w-]+)\]$"
+    for match in re.finditer(form, result.output, re.MULTILINE):
+        if not match[5].startswith("import"):
+            yield match[1], match[5], match[3], int(match[2]), match[4]
+
+
+def read_pyright(result: CommandResult) -> Iterator[Row]:
+    """pyright --outputjson."""
+    report = as_mapping(msgspec.json.decode(result.output[result.output.index("{") :].encode()))
+    for row in map(as_mapping, as_list(report.get("generalDiagnostics"))):
+        rule = str(row.get("rule") or "syntax")
+        start = as_mapping(as_mapping(row.get("range")).get("start"))
+        if not rule.startswith("reportMissing"):
+            yield (
+                str(row["file"]),
+                rule,
+                str(row["severity"]),
+                int(start.get("line", -1)) + 1,
+                str(row["message"]),
+            )
 
 
 def read_vet(result: CommandResult) -> Iterator[Row]:
@@ -153,6 +192,10 @@ def _of_project(
     return ProjectTool(name=name, ecosystem="javascript", command=command, read=read, **given)
 
 
+def _configures(name: str, *others: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    return (("pyproject.toml", rf"^\[tool\.{name}\]"), *others)
+
+
 TOOLS = (
     _of_project("eslint", "eslint --format json .", read_eslint),
     _of_project("xo", "xo --reporter json", read_eslint),
@@ -168,6 +211,24 @@ TOOLS = (
         needs="tsconfig.json",
         exits=(0, 1, 2),
         owns=False,
+    ),
+    ProjectTool(
+        name="mypy",
+        ecosystem="python",
+        kinds=("Python",),
+        command=("mypy", "--no-error-summary", "--no-pretty", "--show-error-codes"),
+        read=read_mypy,
+        settings=_configures("mypy", ("mypy.ini", r"\S"), (".mypy.ini", r"\S"), ("setup.cfg", r"^\[mypy\]")),
+        package="mypy",
+    ),
+    ProjectTool(
+        name="pyright",
+        ecosystem="python",
+        kinds=("Python",),
+        command=("basedpyright", "--outputjson"),
+        read=read_pyright,
+        settings=_configures("pyright", ("pyrightconfig.json", r"\S")),
+        package="basedpyright",
     ),
     ProjectTool(
         name="go vet", ecosystem="go", kinds=("Go",), command=("go", "vet", "-json", "./..."), read=read_vet
@@ -193,6 +254,10 @@ CHAINS = {
     "rust": ("Rust", "cargo", "there is no cargo on this machine", "Install Rust from https://rustup.rs"),
 }
 """The kind of files of an ecosystem, the program it needs, and what to say if that is missing."""
+CONFIGURED = frozenset(
+    ("package.json", "pyproject.toml", "setup.cfg", "mypy.ini", ".mypy.ini", "pyrightconfig.json")
+)
+"""Files that say that a project uses a checker of its own."""
 CLIPPY = ("cargo has no clippy", "rustup component add clippy, or apt install rust-clippy")
 
 
@@ -228,8 +293,8 @@ def _without_chain(sources: Sources) -> tuple[list[Check], list[ProjectTool]]:
         wanted = [tool for tool in wanted if tool.name != "clippy"]
     if not shutil.which("staticcheck", path=search_path()):
         wanted = [tool for tool in wanted if tool.name != "staticcheck"]
-    scripts = [tool for tool in wanted if tool.ecosystem == "javascript"]
-    folders = [str(Path(path).parent) for path in sources.tree.files if Path(path).name == "package.json"]
+    scripts = [tool for tool in wanted if tool.ecosystem == "javascript" or tool.settings]
+    folders = {str(Path(path).parent) for path in sources.tree.files if Path(path).name in CONFIGURED}
     unused = [tool for tool in scripts if not any(tool.is_used(sources, folder) for folder in folders)]
     return checks, [tool for tool in wanted if tool not in unused]
 
@@ -238,13 +303,23 @@ async def _run(
     tool: ProjectTool, sources: Sources, prepared: Prepared, environment: Environment, timeout: float
 ) -> list[Check]:
     place = prepared.root / environment.folder
-    program = _find_program(tool.command[0], place, prepared.root)
+    program = next(
+        (str(path / tool.command[0]) for path in environment.path if (path / tool.command[0]).exists()), ""
+    )
+    words = [program or _find_program(tool.command[0], place, prepared.root)]
+    reach, env = None, {"CI": "true"}
+    if not words[0] and tool.package:
+        registry = registry_reach("python", list_registries(sources.project))
+        words = [uv.find_uv_bin(), "tool", "run", "--from", tool.package, tool.command[0]]
+        reach, env = registry.reach, {**env, **registry.environment}
+    program = words[0]
     if environment.preparation.problem or not program:
         missing = f"the project's {tool.name} is not installed in its environment"
         why = environment.preparation.problem or missing
         return [_failed(tool, sources, why, environment.preparation.cure)]
     seconds = min(timeout, SECONDS)
-    result = await prepared.run([program, *tool.command[1:]], environment, seconds, CI="true")
+    options = _list_options(tool, sources, environment)
+    result = await prepared.run([*words, *tool.command[1:], *options], environment, seconds, reach, **env)
     try:
         if result.timed_out or result.exit_code not in tool.exits:
             raise ValueError
@@ -255,6 +330,20 @@ async def _run(
     if tool.name == "clippy" and result.exit_code and not any(level == "error" for _, _, level, _, _ in rows):
         return [_failed(tool, sources, _reason(tool, result, seconds))]
     return [_completed(tool, sources, rows, prepared.root, place)]
+
+
+def _list_options(tool: ProjectTool, sources: Sources, environment: Environment) -> list[str]:
+    """What a checker of types is told beside its settings: the interpreter, and where to look if need be."""
+    if tool.ecosystem != "python":
+        return []
+    files = sources.project.at(environment.folder)
+    if tool.name == "pyright":
+        return ["--pythonpath", environment.python]
+    settings = " ".join(map(files.text, ("mypy.ini", ".mypy.ini", "setup.cfg")))
+    stated = files.table("pyproject.toml", "tool", "mypy")
+    lists = r"(?m)^(?:files|packages|modules) *="
+    named = {"files", "packages", "modules"} & {*stated} or re.search(lists, settings)
+    return ["--python-executable", environment.python, *([] if named else ["."])]
 
 
 def _completed(tool: ProjectTool, sources: Sources, rows: list[Row], root: Path, place: Path) -> Check:

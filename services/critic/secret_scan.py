@@ -87,8 +87,7 @@ def _scan(
                 found.setdefault(value, detector.secret_type)
         for value, kind in found.items():
             if is_token(value):
-                # The first four characters name the kind of token and nothing else.
-                yield [path, number, kind, 2, f"{value[:4]}… ({len(value)} characters)"]
+                yield [path, number, kind, 2, f"{len(value)} characters, not shown"]
         if not found:
             yield from _guess(path, number, row, guessing)
 

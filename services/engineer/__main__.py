@@ -202,7 +202,11 @@ class Engineer(Agent):
 
     @register_action(
         "Show the state of a git repository: branch, changes, and its latest commits or those of a time",
-        {**REPO, "since": "First day, such as 2026-01-31; empty: any", "until": "Last day; empty: today"},
+        {
+            **REPO,
+            "since": "First day, such as 2026-01-31, or a tag; empty: any",
+            "until": "Last day, or a tag; empty: today",
+        },
     )
     async def read_history(self, repo: str, since: str = "", until: str = "") -> Outcome:
         """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""

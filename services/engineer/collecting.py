@@ -331,9 +331,10 @@ def _find_missing_python(result: CommandResult, root: Path) -> Diagnosis | None:
     )
     if not modules:
         return None
-    names = " ".join(modules)
+    packages = " ".join(PROGRAMS.modules.get(name, name) for name in modules)
     noun = "module" if len(modules) == 1 else "modules"
-    return f"The tests need the Python {noun} {names}, which the environment lacks", _format_install(names)
+    cause = f"The tests need the Python {noun} {' '.join(modules)}, which the environment lacks"
+    return cause, _format_install(packages)
 
 
 def _format_install(names: str) -> str:

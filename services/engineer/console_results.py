@@ -288,9 +288,26 @@ PLAIN_WORDS = {
 }
 
 
+def _add_summaries(text: str) -> Results | None:
+    """The sum of several programs' results, each on a line; None unless they are those of several.
+
+    Lines whose counts never fall may be those of one program as it goes on, and the last may be the sum.
+    """
+    found = []
+    for line in text.splitlines():
+        numbers = {PLAIN_WORDS[m["word"].lower()]: int(m["number"]) for m in re.finditer(PLAIN[-1], line)}
+        found += [numbers] if "passed" in numbers and len(numbers) > 1 else []
+    totals = [sum(each.values()) for each in found]
+    if len(found) < 2 or totals == sorted(totals) or totals[-1] >= sum(totals[:-1]):
+        return None
+    return tally(pair for each in found for pair in each.items())
+
+
 def parse_plain(text: str, root: Path) -> Results | None:
     """The results of a runner that is not known, from the last lines that count tests in words."""
-    tail = text[-20_000:]
+    tail = text[-200_000:]
+    if summed := _add_summaries(tail):
+        return summed
     progress = re.findall(r"(\d+) / (\d+) \( *\d+%\)", tail)  # PHPUnit
     cut = _cut(int(progress[-1][1]) - int(progress[-1][0])) if progress else ""
     for form in PLAIN:

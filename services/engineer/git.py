@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
+from shared.projects.reading.project_files import read_text
 from shared.sandbox import CommandResult, remove_tree, run_command
 from shared.skills.clones import ENVIRONMENT
 from shared.skills.git import Repository, find_any
@@ -24,6 +26,7 @@ HARMLESS = frozenset(
     ).split()
 ) | {"extensions.objectformat", "extensions.refstorage", "index.sparse"}
 """The settings of a repository that are copied: how to read its files; none names a program or a path."""
+MOST_EDGES = 50  # The most commits at which a clone is cut off that are looked at
 MAX_CHANGES = 200  # The most uncommitted changes that are listed one by one
 CHANGES = {"M": "modified", "T": "type changed", "A": "added", "D": "deleted", "R": "renamed", "C": "copied"}
 
@@ -123,7 +126,8 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
 async def read_history(folder: Path, limit: int = 10, *, since: str = "", until: str = "") -> HistoryReading:
     """The history of the repository ``folder`` lies in, with its latest ``limit`` commits (1 to 1000).
 
-    ``since`` and ``until`` are dates, both included: then commits and files are those of that time.
+    ``since`` and ``until`` are dates, both included, or tags: what came after the one, up to the other. Then
+    commits and files are those of that time.
 
     Nothing is written and nothing the repository names is run. If git cannot answer, ``problem`` says why; a
     repository without commits has 0 of them and no problem.
@@ -133,22 +137,13 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
         return HistoryReading(problem=f"{folder} is not in a git repository")
     try:
         async with read_only_git(repository) as git:
-            # git's options for the commits from one day to another; raises ActionError for what is no date
-            options = []
-            for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
-                try:
-                    options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
-                except ValueError:
-                    reason = f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
-                    raise ActionError(reason) from None
-            period = tuple(options)
+            period = await _read_period(git, folder, since, until)
             head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
             counted = (
-                "0"
-                if head.exit_code
-                else await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder)
+                "0" if head.exit_code else await git.read("rev-list", "--count", *period, "--", cwd=folder)
             )
             commits = int(counted)
+            edges = await _list_edges(git, folder, repository)
             return HistoryReading(
                 branch=await _read_branch(git, folder),
                 commits=commits,
@@ -156,10 +151,41 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 latest=await _read_log(git, folder, limit, period) if commits else (),
                 since=since,
                 until=until,
-                files=await _read_files(git, folder, period) if commits and period else (),
+                files=await _read_files(git, folder, period, edges) if commits and (since or until) else (),
+                cut=await _describe_cut(git, folder, edges) if edges else "",
             )
     except ActionError as error:
         return HistoryReading(problem=str(error))
+
+
+async def _read_period(git: Git, folder: Path, since: str, until: str) -> tuple[str, ...]:
+    """What names git the commits from one day or tag to another; raises ActionError for what is neither."""
+    options, begin, end = [], [], "HEAD"
+    for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
+        try:
+            options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
+        except ValueError:
+            commit = await _find_tag(git, folder, text)
+            if name == "since":
+                begin = [f"^{commit}"]
+            else:
+                end = commit
+    return (*options, *begin, end)
+
+
+async def _find_tag(git: Git, folder: Path, text: str) -> str:
+    """The commit of a tag, written with or without its v; raises ActionError with the last that there are."""
+    if re.fullmatch(r"[\w][\w./+-]{0,100}", text):
+        bare = text.removeprefix("v")
+        for name in dict.fromkeys((text, f"v{bare}", bare)):
+            tag = f"refs/tags/{name}^{{commit}}"
+            found = await git.run("rev-parse", "--quiet", "--verify", "--end-of-options", tag, cwd=folder)
+            if found.exit_code == 0:
+                return found.output.split()[-1]
+    listing = await git.read("tag", "--list", "--sort=-creatordate", cwd=folder)
+    last = ", ".join(listing.split()[:5])
+    there = f"the last ones are {last}" if last else "it has none (a shallow clone may lack them)"
+    raise ActionError(f"{text[:40]!r} must be a date such as 2026-01-31, or a tag of the repository: {there}")
 
 
 async def _read_branch(git: Git, folder: Path) -> str:
@@ -170,14 +196,39 @@ async def _read_branch(git: Git, folder: Path) -> str:
     return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
 
 
-async def _read_files(git: Git, folder: Path, period: tuple[str, ...]) -> tuple[str, ...]:
-    """The files that the commits of a period changed, with the lines added and removed, most first."""
-    log = await git.read(
-        *("-c", "core.quotePath=false", "log", "--numstat", "--no-renames", "--format=", *period), cwd=folder
-    )
+async def _list_edges(git: Git, folder: Path, repository: Repository) -> frozenset[str]:
+    """The commits whose parents a shallow clone lacks; none for a whole one."""
+    names = await asyncio.to_thread(read_text, repository.common / "shallow")
+    edges = re.findall(r"(?m)^[0-9a-f]{40,64}$", names)[:MOST_EDGES]
+    # Git lists a first commit too, if it is as deep as was asked for.
+    raw = {edge: await git.run("cat-file", "commit", edge, cwd=folder) for edge in edges}
+    return frozenset(edge for edge, found in raw.items() if "\nparent " in found.output)
+
+
+async def _describe_cut(git: Git, folder: Path, edges: frozenset[str]) -> str:
+    dates = await git.read("log", "--format=%H %as", "HEAD", cwd=folder)
+    known = [line.split(" ") for line in dates.splitlines()]
+    first = min((date for commit, date in known if commit in edges), default="")
+    since = f" begins on {first}" if first else " is not whole"
+    return f"The clone is shallow: its history{since}, and what was before is not known"
+
+
+async def _read_files(
+    git: Git, folder: Path, period: tuple[str, ...], edges: frozenset[str]
+) -> tuple[str, ...]:
+    """The files that the commits of a period changed, with the lines added and removed, most first.
+
+    What the commits in ``edges`` changed is not known: git shows all of their files as added.
+    """
+    form = ("-c", "core.quotePath=false", "log", "--numstat", "--no-renames", "--format=%H")
+    log = await git.read(*form, *period, "--", cwd=folder)
     added, removed = Counter[str](), Counter[str]()
+    commit = ""
     for line in log.splitlines():
         if line.count("\t") < 2:
+            commit = line or commit
+            continue
+        if commit in edges:
             continue
         plus, minus, path = line.split("\t", 2)
         added[path] += int(plus) if plus.isdigit() else 0
@@ -210,7 +261,15 @@ def _format_change(line: str) -> str:
 async def _read_log(git: Git, folder: Path, limit: int, period: tuple[str, ...]) -> tuple[Statement, ...]:
     form = "%h%x1f%ad%x1f%an%x1f%s"
     log = await git.read(
-        *("log", *period, f"--max-count={limit}", "--no-show-signature", "--date=short", f"--format={form}"),
+        *(
+            "log",
+            *period,
+            f"--max-count={limit}",
+            "--no-show-signature",
+            "--date=short",
+            f"--format={form}",
+            "--",
+        ),
         cwd=folder,
     )
     commits = (line.split("\x1f", 3) for line in log.split("\n") if line.count("\x1f") >= 3)

@@ -21,7 +21,7 @@ from shared.projects.reading.guesses import option_names
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.test_commands import TestCommand, recognise
 from shared.projects.reading.test_environments import read_pytest_settings
-from shared.sandbox import CommandResult, Reach, run_command
+from shared.sandbox import CommandResult, Reach, read_processor_time, run_command
 
 REPORTERS = Path(__file__).with_name("reporters")
 PYTHON_WORDS = ("python", "python3")
@@ -38,6 +38,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``events``, ``junit`` and ``jest`` are where its runner reports; ``plain`` is the same command without a
     reporter, for runners that refuse one; ``alone`` the runner that a script of several steps ends in.
+    ``before`` are lines for a shell that build what the tests need.
     """
 
     argv: tuple[str, ...]
@@ -50,6 +51,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     junit: Path
     jest: Path
     plain: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     plain_env: dict[str, str] = {}
 
@@ -85,7 +87,7 @@ def invoke(
     if command.runner == "ctest":
         argv = plain = _ctest(command, cwd, results)
     return Invocation(
-        argv=_after(command, argv),
+        argv=argv,
         line=shlex.join(command.argv),
         cwd=cwd,
         env=env,
@@ -94,7 +96,8 @@ def invoke(
         events=events,
         junit=junit,
         jest=jest,
-        plain=_after(command, plain),
+        plain=plain,
+        before=tuple(line for line in command.before if not line.startswith("-D")),
         alone=_alone(command, copy, results),
         plain_env=own,
     )
@@ -197,19 +200,39 @@ def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
     return ("sh", "-c", " && ".join(steps))
 
 
-def _after(command: TestCommand, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """``argv`` after what the project builds before its tests."""
-    before = [f"{{ {line} ; }} || exit" for line in command.before if not line.startswith("-D")]
-    return ("sh", "-c", "\n".join([*before, f"exec {shlex.join(argv)}"])) if before else argv
-
-
 # --- running it under a watch -----------------------------------------------------------------------
 
 OUTPUT_LIMIT = 4_000_000
 LOOK_EVERY = 1.0  # Seconds between two looks at a command that runs
+WORKING = 0.05  # The part of a processor that a command uses at least which works
+BUSY = 4.0
+"""How many times as long as an idle command one may be silent that works: compilers are, and large tests."""
 TELL_EVERY = 20.0  # Seconds between two notes on its progress
 
 Note = Callable[[str], Awaitable[None]]
+
+
+class _Progress:
+    """How far a command has come: what it printed and its tests reported, and how long it has worked."""
+
+    def __init__(self, log: Path, events: Path, quiet: float) -> None:
+        self.files = (log, events)
+        self.quiet = quiet
+        self.processes: list[int] = []
+        self.changed = self.worked = time.monotonic()
+        self.sizes: tuple[int, ...] = ()
+        self.used = 0.0
+
+    def has_stopped(self, now: float) -> bool:
+        """Whether the command does nothing any more, as far as can be seen at the time ``now``."""
+        sizes = tuple(map(_size, self.files))
+        if sizes != self.sizes:
+            self.changed, self.sizes = now, sizes
+        used = read_processor_time(self.processes[0]) if self.processes else 0.0
+        if abs(used - self.used) >= LOOK_EVERY * WORKING:
+            self.worked, self.used = now, used
+        silent = now - self.changed
+        return silent > self.quiet * BUSY or min(silent, now - self.worked) > self.quiet
 
 
 async def run_watched(
@@ -228,10 +251,11 @@ async def run_watched(
 ) -> CommandResult:
     """The result of ``argv``, interrupted after ``timeout`` seconds, or ``quiet`` ones without progress.
 
-    Progress is output, or an event of a test. Raises ActionError as run_command does.
+    Progress is output, or an event of a test. A command that uses the processor meanwhile has BUSY times as
+    long. Raises ActionError as run_command does.
     """
-    started = changed = told = time.monotonic()
-    size = (-1, -1)
+    started = told = time.monotonic()
+    progress = _Progress(log, events, quiet)
     running = asyncio.ensure_future(
         run_command(
             argv,
@@ -245,14 +269,13 @@ async def run_watched(
             reach=reach,
             # Test runners report what they have when interrupted from the keyboard; SIGTERM just ends them.
             stop_signal=signal.SIGINT,
+            started=progress.processes.append,
         )
     )
     try:
         while not (await asyncio.wait({running}, timeout=LOOK_EVERY))[0]:
             now = time.monotonic()
-            latest = (_size(log), _size(events))
-            changed, size = (now, latest) if latest != size else (changed, size)
-            if now - changed > quiet:
+            if await asyncio.to_thread(progress.has_stopped, now):
                 running.cancel()
                 await asyncio.wait({running})
                 return CommandResult(

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from services.engineer.testing import NOTHING_FOUND
+from services.engineer.testing import NO_CODE, NOTHING_FOUND
 from shared.contracts import HistoryReading, Preparation, ResultOutcome, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.files import write_atomically
@@ -149,7 +149,7 @@ def format_tests(tests: TestRun, skipped: tuple[str, ...] = (), before: TestRun 
     lines += [f"Before the change: {_format_counts(before)}."] if before else []
     lines += ([f"{tests.cure.rstrip('.')}."] if tests.cure else []) if tests.problem else []
     lines += _format_list(f"{each.test}: {each.message} ({each.source})" for each in tests.failures)
-    lines += [f"{note}." for note in tests.notes]
+    lines += [f"{note}." for note in tests.notes if note != NO_CODE]
     lines += _titled("Flaky, failed and then passed when run once more:", tests.flaky)
     lines += _titled("Did not end in time:", tests.hung)
     if len(tests.suites) > 1:
@@ -165,6 +165,8 @@ def format_tests(tests: TestRun, skipped: tuple[str, ...] = (), before: TestRun 
 
 def format_headline(tests: TestRun) -> str:
     """The counts and what ran, or why there are none, in a line."""
+    if NO_CODE in tests.notes:
+        return f"{NO_CODE}."
     if tests.passed < 0:
         return f"The tests could not be run: {tests.problem}." if tests.problem else "No tests were run."
     runs = "pytest" if tests.counted_by == "reporter of pytest" else tests.command.partition(";")[0]
@@ -219,9 +221,10 @@ def format_history(history: HistoryReading) -> str:
     """Branch, changes and commits, or why they cannot be read."""
     if history.problem:
         return f"{history.problem}."
+    cut = f"\n{history.cut}." if history.cut else ""
     if history.since or history.until:
-        return f"{format_log(history)}\n\n{format_changes(history)}"
-    return f"{format_changes(history)}\n{format_log(history)}"
+        return f"{format_log(history)}{cut}\n\n{format_changes(history)}"
+    return f"{format_changes(history)}\n{format_log(history)}{cut}"
 
 
 def format_changes(history: HistoryReading) -> str:
@@ -255,6 +258,8 @@ def outcome_of(tests: TestRun) -> ResultOutcome:
     """What a run of tests comes to: nothing that was cut short is done, whatever passed until then."""
     if tests.failed > 0 or tests.errors > 0 or tests.hung:
         return ResultOutcome.FINDINGS
+    if NO_CODE in tests.notes:
+        return ResultOutcome.DONE
     uncounted = tests.passed < 0 or any(suite.passed < 0 for suite in tests.suites)
     if uncounted or tests.incomplete or not (tests.passed or tests.skipped):
         return ResultOutcome.NOT_CHECKED

@@ -26,14 +26,15 @@ OUTCOMES = {
 """What the words mean that runners put beside their counts."""
 
 TRACEBACK_LINE = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*\.py):(?P<line>\d+):|^ *File \"(?P<path>[^\"\n]+)\", line (?P<number>\d+)",
+    r"^(?P<file>[^\s:][^:\n]*\.py):(?P<line>\d+):"
+    r"|^(?:E )? *File \"(?P<path>[^\"\n]+)\", line (?P<number>\d+)",
     re.MULTILINE,
 )
 NO_NETWORK = re.compile(
-    r"(?i)name or service not known|temporary failure in name resolution|nameresolutionerror|getaddrinfo"
+    r"(?i)\b(?:name or service not known|temporary failure in name resolution|nameresolutionerror|getaddrinfo"
     r"|gaierror|network is unreachable|enetunreach|enotfound|eai_again|could not resolve host|no such host"
     r"|nodename nor servname|err_name_not_resolved|unknownhostexception|failed to lookup address"
-    r"|unable to resolve"
+    r"|unable to resolve host)\b"
 )
 """What libraries say where there is no network."""
 
@@ -43,7 +44,8 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cut`` says why these are not the results of the whole run, as a sentence without its full stop; it is
     empty if the runner said that it ended and nothing it had collected is missing. ``unselected`` tests were
-    collected and left out by the project's own settings.
+    collected and left out by the project's own settings. ``reasons`` say why tests were skipped, each with
+    its number, most first.
     """
 
     passed: int = 0
@@ -54,10 +56,14 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     networked: int = 0
     cut: str = ""
     unselected: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
 
 
 def tally(
-    counts: Iterable[tuple[str, int | str]], failures: Iterable[TestFailure] = (), cut: str = ""
+    counts: Iterable[tuple[str, int | str]],
+    failures: Iterable[TestFailure] = (),
+    cut: str = "",
+    reasons: Iterable[str] = (),
 ) -> Results:
     """Results from pairs such as ``("failing", 2)``; words that name no outcome are left out."""
     totals: Counter[str] = Counter()
@@ -66,7 +72,14 @@ def tally(
             totals[outcome] += int(number)
     listed = tuple(failures)
     networked = sum(needs_network(each.message) for each in listed)
-    return Results(**totals, failures=distinct(listed), networked=networked, cut=cut)
+    plain = (re.sub(r"^(?:Skipped|reason): *", "", " ".join(each.split()))[:200] for each in reasons)
+    return Results(
+        **totals,
+        failures=distinct(listed),
+        networked=networked,
+        cut=cut,
+        reasons=tuple(Counter(filter(None, plain)).most_common()),
+    )
 
 
 def add_up(results: Iterable[Results]) -> Results | None:
@@ -83,6 +96,7 @@ def add_up(results: Iterable[Results]) -> Results | None:
         networked=sum(each.networked for each in every),
         unselected=sum(each.unselected for each in every),
         cut=next((each.cut for each in every if each.cut), ""),
+        reasons=tuple(reason for each in every for reason in each.reasons),
     )
 
 
@@ -168,7 +182,9 @@ def read_junit(report: Path, root: Path) -> Results | None:
     except ElementTree.ParseError:
         return None
     cases = list(tree.iter("testcase"))
-    return tally(Counter(map(_outcome, cases)).items(), _junit_failures(cases, root)) if cases else None
+    skips = (found.get("message", "") for case in cases if (found := case.find("skipped")) is not None)
+    counts = Counter(map(_outcome, cases))
+    return tally(counts.items(), _junit_failures(cases, root), reasons=skips) if cases else None
 
 
 def _outcome(case: ElementTree.Element) -> str:
@@ -287,6 +303,7 @@ def read_events(path: Path, root: Path) -> Events | None:
     runs: list[_Run] = []
     latest: dict[int, _Run] = {}
     hung: dict[str, None] = {}
+    skips: list[str] = []
     runner, networked = "", 0
     for line in _read(path).splitlines():
         try:
@@ -308,22 +325,30 @@ def read_events(path: Path, root: Path) -> Events | None:
                 place = traceback_place(event.text, root) or script_place(event.text, root)
                 if not place and event.place and event.place[0]:
                     place = format_place(*event.place, root)
-                rows = [
-                    row for row in event.text.splitlines() if row.startswith("E ")
-                ] or event.text.splitlines()
-                message = event.message or (rows[-1].removeprefix("E ").strip() if rows else "")
+                message = event.message or _find_message(event.text)
                 failures.append(failure(event.name or event.test.removeprefix(f"{root}/"), message, place))
-                networked += needs_network(f"{event.message}\n{event.text}")
+                raised = re.findall(r"(?mi)^(?:E +)?[\w.]*(?:error|exception)\b.*", event.text)
+                networked += needs_network("\n".join((event.message, *raised)))
+            elif event.message and OUTCOMES.get(event.outcome) == "skipped":
+                skips.append(event.message)
         if event.run in latest:
             latest[event.run].note(event)
     if not runner:
         return None
     cut = next((found for each in runs if (found := each.find_cut(root))), "")
-    results = tally((said or counts).items(), failures, cut)
+    results = tally((said or counts).items(), failures, cut, skips)
     unselected = sum(each.unselected for each in runs)
     results = msgspec.structs.replace(results, networked=networked, unselected=unselected)
     running = (test for each in runs for test in each.running)
     return Events(results=results, runner=runner, running=tuple(running), hung=tuple(hung))
+
+
+def _find_message(text: str) -> str:
+    """What a failure says that has no message of its own: its last marked line, else its first error."""
+    rows = text.splitlines()
+    marked = [row.removeprefix("E ").strip() for row in rows if row.startswith("E ")]
+    named = [row.strip() for row in rows if re.match(r"[\w. ]*(?:Error|Exception|mismatch)\b", row.strip())]
+    return (marked[-1:] or named[:1] or rows[-1:] or [""])[0]
 
 
 def count_events(path: Path) -> tuple[int, int]:
@@ -385,7 +410,8 @@ def read_go_results(lines: list[Line], root: Path) -> Results | None:
     counts = [(ENDS[action], 1) for key, action in ends.items() if key not in parents]
     failed = _read_failures(lines, {key for key, end in ends.items() if end == "fail"} - parents)
     failures = [*failed, *(failure(package, "the package was not tested", "") for package in broken)]
-    return tally([*counts, ("errors", len(broken))], failures, cut)
+    skips = [PLACE.search(each.output) for each in lines if ends.get((each.package, each.test)) == "skip"]
+    return tally([*counts, ("errors", len(broken))], failures, cut, (each[2] for each in skips if each))
 
 
 def _read_failures(lines: list[Line], failed: set[tuple[str, str]]) -> Iterator[TestFailure]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import re
 import shlex
 import time
@@ -10,7 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.collecting import RUNNERS, Collected, collect, diagnose, format_missing, strip_output
+from services.engineer.collecting import (
+    RUNNERS,
+    Collected,
+    Diagnosis,
+    collect,
+    diagnose,
+    format_missing,
+    strip_output,
+)
 from services.engineer.invocation import Invocation, Note, invoke, run_watched
 from services.engineer.results import Results, format_go, parse_go
 from services.engineer.working_copy import WorkingCopy
@@ -23,16 +32,21 @@ from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import UNFORESEEN
 from shared.projects.reading.test_commands import VALUED, TestCommand
+from shared.projects.steps import explain
 from shared.sandbox import CommandResult, Reach
-from shared.text.display import count
+from shared.source import CODE
+from shared.text.display import clean, count, format_list
 
 NOTHING_FOUND = "No way to test this project was found"
+NO_CODE = "There are no tests to run: it holds documents, and no code"
 NAME_ONE = 'Name one in pyproject.toml: [tool.mailroom] test = "...", or in .mailroom.yaml: test: ...'
 REFUSED = re.compile(
     r"mailroom_|NODE_OPTIONS|[Uu]n(?:known|recogni[sz]ed) (?:\w+ )?(?:option|argument|flag)|--outputFile"
     r"|[Cc]annot find reporter"
 )
 """What a runner says that refuses the reporter it was given."""
+MOST_LFS = 200  # The most files of Git LFS that are looked at
+MOST_REASONS = 4  # The most reasons of skipped tests that are named
 NETWORK_CURE = "Tests have no network here: allow their hosts by the setting reach, or run them elsewhere"
 
 Record = Callable[[Sequence[str], Sequence[Connection]], Awaitable[None]]
@@ -80,6 +94,9 @@ def discover(root: Path) -> Discovery | TestRun:
     if found.commands:
         return found
     notes = tuple(name_unreadable(project.files))
+    own = (path for path in project.tree.files if not path.startswith("."))
+    if not found.not_run and project.docs and not any(path.endswith(CODE) for path in own):
+        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *notes))
     return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run, notes=notes)
 
 
@@ -95,7 +112,8 @@ async def run_tests(found: Discovery, site: Site) -> TestRun:
     left_out = [note for each in prepared for note in each.notes if note.startswith("Left out")]
     folders = dict.fromkeys((".", *(each.folder for each in found.commands)))
     unread = await asyncio.to_thread(name_unreadable, ProjectFiles(site.copy.root), folders)
-    notes = tuple(dict.fromkeys((*run.notes, *unread, *left_out)))
+    absent = await asyncio.to_thread(name_absent, ProjectFiles(site.copy.root))
+    notes = tuple(dict.fromkeys((*found.notes, *run.notes, *unread, *left_out, *absent)))
     return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run, notes=notes)
 
 
@@ -106,6 +124,26 @@ def name_unreadable(files: ProjectFiles, folders: Iterable[str] = (".",)) -> lis
         for folder in folders
         for name, why in files.at(folder).list_unreadable()
     ]
+
+
+def name_absent(files: ProjectFiles) -> list[str]:
+    """What a clone lacks that git knows of: submodules that were not fetched, and files of Git LFS."""
+    places = re.findall(r"(?m)^\s*path\s*=\s*(\S.*?)\s*$", files.text(".gitmodules"))
+    inner = (path for path in places if not path.startswith("/") and ".." not in Path(path).parts)
+    empty = [path for path in inner if not any((files.folder / path).glob("*"))]
+    notes = []
+    if empty:
+        verb = "was" if len(empty) == 1 else "were"
+        named = f"{count(len(empty), 'submodule')} {verb} not fetched: {format_list(empty)}"
+        notes.append(f"{named}. Fetch with git submodule update --init --recursive")
+    forms = re.findall(r"(?m)^([^#\s]\S*)\s.*\bfilter=lfs\b", files.text(".gitattributes"))
+    whole = [f"{form}/*" if form.endswith("**") else form for form in forms[:50]]
+    globs = (form.lstrip("/") if "/" in form.strip("/") else f"**/{form}" for form in whole)
+    listed = itertools.islice((name for form in globs for name in files.glob(form)), MOST_LFS)
+    if lacking := [name for name in listed if files.text(name).startswith("version https://git-lfs")]:
+        named = f"{count(len(lacking), 'file')} of Git LFS hold a pointer alone: {format_list(lacking, 3)}"
+        notes.append(f"{named}. Fetch with git lfs pull")
+    return notes
 
 
 async def prepare_tests(found: Discovery, site: Site, cache: Path) -> Site:
@@ -140,7 +178,12 @@ async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSu
         return msgspec.structs.replace(suite, problem=around.problem, cure=around.cure)
     await site.note(f"runs {suite.command}, found in {command.found}")
     invocation = invoke(command, site.copy, around, site.limits.one, number)
+    failed = [each for line in invocation.before if (each := await _build(line, invocation, site))]
+    suite = msgspec.structs.replace(suite, notes=tuple(f"{cause}. {cure}" for cause, cure in failed))
     done = await _run(command, invocation, site, suite)
+    if failed and done.passed < 0:
+        problem, cure = failed[0]
+        done = msgspec.structs.replace(done, problem=problem, cure=cure, notes=done.notes[len(failed) :])
     if around.problem and (done.passed <= 0 or done.failed or done.errors):
         # It needs nothing to be installed, so it was tried; but what fails now may fail for that.
         return msgspec.structs.replace(suite, problem=around.problem, cure=around.cure)
@@ -148,13 +191,37 @@ async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSu
     async def again(command: TestCommand, seconds: float) -> TestSuite:
         log = site.log.with_name(f"{site.log.stem}-again{site.log.suffix}")
         limits = msgspec.structs.replace(site.limits, whole=seconds)
-        await site.note("runs the failing tests once more")
+        await site.note(f"runs {shlex.join(command.argv)} once more")
         invocation = invoke(command, site.copy, around, limits.one, 100 + number)
         return await _run(
             command, invocation, msgspec.structs.replace(site, log=log, limits=limits), TestSuite()
         )
 
+    for other in command.variants if done.skipped > 0 and done.seconds < SHORT else ():
+        tried = await again(other, max(SHORT, 4 * done.seconds))
+        if tried.skipped < done.skipped and tried.passed > done.passed and tried.broken <= done.broken:
+            given = shlex.join(other.argv)
+            note = f"Counted is the variant of CI that skips fewer tests ({other.found}): `{given}`"
+            done = msgspec.structs.replace(
+                tried, command=given, found=other.found, folder=done.folder, notes=(*tried.notes, note)
+            )
     return await rerun_failures(command, done, again)
+
+
+async def _build(line: str, invocation: Invocation, site: Site) -> Diagnosis | None:
+    """Run a step that comes before the tests; if it fails, that the tests do without it, and what to do."""
+    await site.note(f"runs {line}")
+    log = site.log.with_name(f"{site.log.stem}-before{site.log.suffix}")
+    try:
+        result = await _execute(
+            ("bash", "-e", "-c", line), invocation.env, invocation, msgspec.structs.replace(site, log=log)
+        )
+    except ActionError as error:
+        return f"The step before the tests `{line}` was not run: {error.cause}", error.cure
+    if not result.exit_code and not result.timed_out:
+        return None
+    cause, cure = explain(f"`{line}`, a step before the tests,", result)
+    return cause, cure if "not installed" in cause else f"The tests ran without it. {cure}"
 
 
 async def _run(command: TestCommand, invocation: Invocation, site: Site, suite: TestSuite) -> TestSuite:
@@ -255,9 +322,24 @@ def _conclude(
         log_path=str(site.log),
         counted_by=collected.counted_by,
         hung=collected.hung,
-        notes=(*suite.notes, *_notes(command, counts)),
+        notes=(*suite.notes, *_notes(command, counts), *find_coverage(result.output)),
         incomplete=bool(counts.cut or result.timed_out or result.problem) and results is not None,
     )
+
+
+COVERAGE = (
+    r"^TOTAL\s+\d+\s+\d+.*?\s(\d+(?:\.\d+)?)%",  # coverage.py, pytest-cov
+    r"^All files\s*\|\s*(\d+(?:\.\d+)?)\s*\|",  # Istanbul: nyc, c8, Jest, Vitest
+    r"^total:\s+\(statements\)\s+(\d+(?:\.\d+)?)%",  # go tool cover
+    r"^  lines\.+: (\d+(?:\.\d+)?)%",  # lcov
+)
+
+
+def find_coverage(output: str) -> list[str]:
+    """What the command itself says of its coverage, as it counts that."""
+    found = (re.findall(form, output, re.MULTILINE) for form in COVERAGE)
+    numbers = next(filter(None, found), [])
+    return [f"Coverage, as the command counts it: {numbers[-1]} %"] if numbers else []
 
 
 def _notes(command: TestCommand, counts: Results) -> list[str]:
@@ -267,6 +349,9 @@ def _notes(command: TestCommand, counts: Results) -> list[str]:
         number = min(counts.networked, broken)
         verb = "needs" if number == 1 else "need"
         notes.append(f"{number} of {broken} failures {verb} a network. {NETWORK_CURE}")
+    if counts.skipped > 0 and counts.reasons:
+        whys = [f"{clean(reason)} ({number:,})" for reason, number in counts.reasons]
+        notes.append(f"Skipped: {format_list(whys, MOST_REASONS)}")
     if counts.unselected:
         left_out = count(counts.unselected, "collected test")
         notes.append(f"{left_out} not selected, by the project's own settings")
@@ -315,38 +400,40 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
 # --- flaky tests ------------------------------------------------------------------------------------
 
 MOST = 20  # The most failing tests that are run once more
+LOADED = 1.5  # Processes for each processor from which a machine is called busy
 SHORT = 60.0
 """Seconds: a command that took no longer is run as a whole once more if its tests cannot be named to it."""
 
+UNITTEST = re.compile(r"[\w.]+\.\w+")
+GO_TEST = re.compile(r"\.((?:Test|Example|Fuzz)\w*(?:/.*)?)$")
 Again = Callable[[TestCommand, float], Awaitable[TestSuite]]
 
 
 async def rerun_failures(command: TestCommand, suite: TestSuite, again: Again) -> TestSuite:
     """``suite`` with its flaky tests named and counted as passed; ``again`` runs a command once more.
 
-    Nothing is run again after a stop, nor if nothing was counted or every failure lies in the machine.
+    What failed or did not end in time is run alone where its runner takes the names of tests. Nothing is run
+    again after a stop, nor if nothing was counted or every failure lies in the machine.
     """
-    failing = [each.test for each in suite.failures if each.test not in suite.hung]
+    failing = list(dict.fromkeys((*(each.test for each in suite.failures), *suite.hung)))
     broken = suite.failed + suite.errors
     # Only the network or a missing module made them fail, or more than the command was run.
     is_known = suite.problem or any(note.startswith((f"{broken} of ", "`")) for note in suite.notes)
     if suite.timed_out or broken <= 0 or not failing or is_known:
         return suite
-    named = command.runner == "pytest" and all("::" in name for name in failing[:MOST])
-    if not named and suite.seconds > SHORT:
+    if busy := _describe_load():
+        suite = msgspec.structs.replace(suite, notes=(*suite.notes, busy))
+    alone = name_tests(command, failing[:MOST])
+    if alone is None and suite.seconds > SHORT:
         return suite
-    if named:
-        # The failing tests in place of those that it names itself
-        options = (word for word in command.argv if word.rstrip("/") not in command.names)
-        names = failing[:MOST]
-        command = msgspec.structs.replace(command, argv=(*options, *names), names=frozenset(names))
-    second = await again(command, max(SHORT, 2 * suite.seconds))
-    if second.passed <= 0 or second.incomplete:
+    second = await again(alone or command, max(SHORT, 2 * suite.seconds))
+    # A runner that names nothing of what it was told has run nothing.
+    if second.passed + max(second.broken, 0) <= 0 or second.incomplete:
         return suite
     still = {each.test for each in second.failures}
-    candidates = failing[:MOST] if named else failing
+    candidates = failing[:MOST] if alone else failing
     flaky = tuple(name for name in candidates if name not in still)
-    if len(still) < second.failed + second.errors or not flaky:
+    if len(still) < second.failed + second.errors or not flaky or second.passed < len(flaky):
         return suite  # if not all that failed is named, what passed is not known
     kept = tuple(each for each in suite.failures if each.test not in flaky)
     number = min(len(flaky), broken)
@@ -360,5 +447,45 @@ async def rerun_failures(command: TestCommand, suite: TestSuite, again: Again) -
         errors=errors,
         failures=kept,
         flaky=flaky,
+        hung=tuple(name for name in suite.hung if name not in flaky),
         exit_code=ended,
     )
+
+
+def _describe_load() -> str:
+    """That the machine had more to do than it could while tests failed; empty if it had not."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    if load <= LOADED * processors:
+        return ""
+    said = (
+        f"The machine was busy while tests failed: a load of {load:.1f} on {count(processors, 'processor')}"
+    )
+    return f"{said}. A test that waits for a time may fail for that"
+
+
+def name_tests(command: TestCommand, names: Sequence[str]) -> TestCommand | None:
+    """``command`` for the tests of these ``names`` alone; None if its runner takes no such names."""
+    plain = [name.partition(" (")[0] for name in names]
+    options = [word for word in command.argv if word.rstrip("/") not in command.names]
+    if command.runner == "pytest" and all("::" in name for name in names):
+        argv = (*options, *names)  # in place of those that it names itself
+    elif (
+        command.runner == "unittest"
+        and "-s" not in options
+        and all(re.fullmatch(r"[\w.]+\.\w+", name) for name in plain)
+    ):
+        argv = (*command.argv[: command.argv.index("unittest") + 1], *dict.fromkeys(plain))
+    elif command.runner == "cargo" and all(re.fullmatch(r"\w+(::\w+)*", name) for name in names):
+        kept = command.argv[: command.argv.index("--")] if "--" in command.argv else command.argv
+        argv = (*kept, "--", "--exact", *names)
+    elif command.runner == "ctest":
+        argv = (*command.argv, "-R", f"^({'|'.join(map(re.escape, names))})$")
+    elif command.runner == "go" and all(
+        re.search(r"\.(Test|Example|Fuzz)\w*(/.*)?$", name) for name in names
+    ):
+        parted = [re.split(r"\.(?=(?:Test|Example|Fuzz)\w*(?:/|$))", name, maxsplit=1) for name in names]
+        chosen = "|".join(dict.fromkeys(test.partition("/")[0] for _, test in parted))
+        argv = ("go", "test", "-count=1", "-run", f"^({chosen})$", *dict.fromkeys(of for of, _ in parted))
+    else:
+        return None
+    return msgspec.structs.replace(command, argv=tuple(argv), names=frozenset(names))

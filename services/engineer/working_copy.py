@@ -5,6 +5,7 @@ import codecs
 import contextlib
 import itertools
 import os
+import re
 import stat
 import time
 from collections.abc import AsyncIterator, Container, Iterable, Iterator
@@ -21,6 +22,7 @@ from shared.effects import begin_effect
 from shared.errors import ActionError, BusError
 from shared.log import logger
 from shared.projects.javascript import replaces_modules
+from shared.projects.reading.project_files import read_text
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
@@ -34,6 +36,10 @@ COPIES = ".copies"
 """What the name of a folder of copies ends with: no goal's name, so no workspace's, has a dot in it."""
 STALE = 86_400.0
 """Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
+
+
+ADD_ORIGIN = '[ -z "$2" ] || git remote add origin "$2"\n'
+"""Tools of a project ask git where it comes from; nothing is fetched from there."""
 
 
 class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +117,9 @@ async def working_copy(
                 # repository's configuration and its promisor remotes, and ``git add`` would change the times
                 # of objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
                 # still run, so that is ignored.
-                command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
+                origin = await asyncio.to_thread(_find_origin, repo)
+                command = ["sh", "-c", f"{COMMIT}{ADD_ORIGIN}", "commit", BASE, origin]
+                environment = {**ENVIRONMENT, **AUTHOR}
                 with contextlib.suppress(ActionError):
                     done = await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
                     full = done.problem or ("the disk is full" if "No space left" in done.output else "")
@@ -127,6 +135,15 @@ async def working_copy(
     finally:
         if not keep:
             await asyncio.to_thread(_remove_place, place)
+
+
+def _find_origin(repo: Path) -> str:
+    """The address of the remote ``origin`` without anybody's credentials; empty if it is none of the web."""
+    repository = find_repository(repo)
+    text = read_text(repository.common / "config") if repository else ""
+    found = re.search(r'(?m)^\[remote "origin"\]\n(?:[ \t].*\n)*?[ \t]*url *= *(\S+)$', text)
+    address = re.sub(r"^(https?://)[^/@\s]*@", r"\1", found[1]) if found else ""
+    return address if re.match(r"(?:https?|ssh|git)://|[\w.-]+@[\w.-]+:", address) else ""
 
 
 def clean_copies(workspaces: Path) -> int:

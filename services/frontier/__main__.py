@@ -45,6 +45,7 @@ from shared.skills.workspace import outputs_path, slug, write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from shared.text.display import count
+from shared.text.prose import find_stems, find_terms
 
 MAX_TOPICS = 20  # Topics of one discovery: at arXiv's pace they take a minute
 
@@ -80,12 +81,17 @@ class Frontier(Agent):
         return report_papers(topic, (await self._find_papers(topic, max_results)).items)
 
     @register_action(
-        "Read the latest AI news from the configured feeds", {"max_articles": "How many items at most"}
+        "Read the latest AI news from the configured feeds",
+        {
+            "max_articles": "How many items at most",
+            "again": "Whether also what was reported before",
+            "about": "Words that a story has; empty for any",
+        },
     )
-    async def monitor_ai_news(self, max_articles: int = 5) -> Outcome:
+    async def monitor_ai_news(self, max_articles: int = 5, again: bool = False, about: str = "") -> Outcome:
         """Stories not reported before in data key ``news_items``, the most interesting first, each once.
 
-        Broken feeds are in ``problems``. Fails if all feeds are broken.
+        With ``again`` also those that were. Broken feeds are in ``problems``. Fails if all feeds are broken.
         """
         await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
         news = await self.sources.news()
@@ -94,10 +100,13 @@ class Frontier(Agent):
                 join_problems(news.problems), "Check the network connection and the setting feeds"
             )
         wanted, _ = await self._interests(())
-        chosen = await self.selector.stories(news.items, wanted, max(0, max_articles))
+        words = find_terms(about).keys()
+        items = [item for item in news.items if words <= find_stems(" ".join(map(str, item.values())))]
+        chosen = await self.selector.stories(items, wanted, max(0, max_articles), again=again)
         stories, notes = await tell_stories(self.context.models, chosen)
         await self._mark_reported(all_items((), stories))
-        none = "The feeds hold no news that was not reported before." if news.items else ""
+        none = "The feeds hold no news that was not reported before. Ask for all news to read it again."
+        none = (none if items else f"The feeds hold nothing about {about}.") if news.items else ""
         return report_news(without_private(stories), (*news.problems, *notes), none)
 
     @register_action(

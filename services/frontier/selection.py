@@ -312,9 +312,12 @@ class Selector:
             chosen[topic] = [p for p in ordered if p["arxiv_id"] in ids][: self._options.papers_per_interest]
         return chosen, problems
 
-    async def stories(self, items: Sequence[Item], wanted: Sequence[str], most: int) -> list[Item]:
-        """The ``most`` interesting stories that were not reported; the newest, if none can be rated."""
-        unreported = (await self._reported.unreported(items, self._context.task))[:MAX_RATED]
+    async def stories(
+        self, items: Sequence[Item], wanted: Sequence[str], most: int, *, again: bool = False
+    ) -> list[Item]:
+        """The ``most`` interesting stories that are new, or ``again`` of all; the newest if none is rated."""
+        fresh = items if again else await self._reported.unreported(items, self._context.task)
+        unreported = fresh[:MAX_RATED]
         if not wanted or not unreported:
             return group_stories(unreported)[:most]
         rated, problems = await self._rater.rate_by_embedding(unreported, wanted)

@@ -24,6 +24,7 @@ from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.peers import Holder, Lease
+from shared.bus.service import named_reader
 from shared.contracts import (
     BriefQuery,
     EdgesQuery,
@@ -42,6 +43,7 @@ from shared.contracts import (
 from shared.contracts.base import decoding
 from shared.errors import ActionError
 from shared.memory import ClassifyQuery, EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
+from shared.memory.ownership import find_reader
 
 WRITES_AT_ONCE = 1_000
 """The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
@@ -117,29 +119,13 @@ class MemoryService(Agent):
         await self._lease.release()
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        """The queries that memory answers, as ``memory.<verb>``."""
+        """The queries that memory answers to everybody the same, as ``memory.<verb>``."""
         engine, follower = self._engine, self._follower
-
-        async def list_nodes(query: ListQuery) -> NodePage:
-            return fit_page(await engine.list_nodes(query))
 
         async def stats(_: _NoParameters) -> dict[str, object]:
             return {**engine.stats(), "briefings": self._briefings.stats()}
 
-        reads: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "search": _answering(MemoryQuery, self._search),
-            "get": _answering(GetQuery, lambda query: engine.get(query.ids, query.at)),
-            "list": _answering(ListQuery, list_nodes),
-            "edges": _answering(EdgesQuery, engine.list_edges),
-            "traverse": _answering(TraverseQuery, engine.traverse),
-            "paths": _answering(PathsQuery, engine.paths),
-            "brief": lambda data: self._briefings.answer(_decode(data, BriefQuery)),
-            "picture": lambda data: self._pictures.answer(_decode(data, PictureQuery)),
-            "versions": _answering(VersionsQuery, self._past.versions),
-            "history": _answering(HistoryQuery, self._past.history),
-        }
         return {
-            **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
             "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
             "read": _answering(ReadQuery, lambda query: engine.read(query.question, query.passages)),
             "align": _answering(ReadQuery, lambda query: engine.align(query.question, query.passages)),
@@ -153,9 +139,10 @@ class MemoryService(Agent):
         }
 
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
-        """The requests by which any NATS client can store something without knowing our envelopes, and the
-        maintenance that only people may start.
+        """What is answered with as much as the requester may read, the requests by which any NATS client can
+        store something without knowing our envelopes, and what is for people alone.
         """
+        engine = self._engine
 
         def storing(parse: Callable[[bytes, str], MemoryWrite]) -> Callable[[bytes, str], Awaitable[bytes]]:
             async def store(data: bytes, asker: str) -> bytes:
@@ -163,6 +150,23 @@ class MemoryService(Agent):
 
             return store
 
+        async def list_nodes(query: ListQuery, reader: str) -> NodePage:
+            return fit_page(await engine.list_nodes(query, reader))
+
+        reads = {
+            "search": _reading(MemoryQuery, self._search),
+            "get": _reading(GetQuery, lambda query, reader: engine.get(query.ids, query.at, reader)),
+            "list": _reading(ListQuery, list_nodes),
+            "edges": _reading(EdgesQuery, engine.list_edges),
+            "traverse": _reading(TraverseQuery, engine.traverse),
+            "paths": _reading(PathsQuery, engine.paths),
+            "brief": self._brief,
+        }
+        whole = {
+            "picture": lambda data: self._pictures.answer(_decode(data, PictureQuery)),
+            "versions": _answering(VersionsQuery, self._past.versions),
+            "history": _answering(HistoryQuery, self._past.history),
+        }
         maintenance = {
             "linker": _answering(
                 LinkerQuery, lambda query: self._maintenance.answer(query.action, query.edges)
@@ -171,12 +175,20 @@ class MemoryService(Agent):
             "rebuild": _answering(RebuildQuery, lambda query: self._follower.rebuild(force=query.force)),
         }
         people = {verb: for_people(verb, answer) for verb, answer in maintenance.items()}
-        return {"add": storing(parse_add), "link": storing(parse_link), **people}
+        reads |= {verb: for_people(verb, answer) for verb, answer in whole.items()}
+        caught_up = {verb: self._once_caught_up(answer) for verb, answer in reads.items()}
+        return {"add": storing(parse_add), "link": storing(parse_link), **caught_up, **people}
 
-    async def _search(self, query: MemoryQuery) -> list[Hit]:
+    async def _search(self, query: MemoryQuery, reader: str) -> list[Hit]:
         if query.settled:
             await self._follower.wait_until_stored(SETTLE_WAIT)
-        return await self._engine.search(query)
+        return await self._engine.search(query, reader)
+
+    async def _brief(self, data: bytes, asker: str) -> bytes:
+        query, reader = _decode(data, BriefQuery), find_reader(asker, named_reader.get())
+        if reader not in (subjects.USER, query.agent):
+            raise ActionError(f"{reader} may not read the briefing of {query.agent}", "Ask for your own")
+        return await self._briefings.answer(query)
 
     async def _reindex(self) -> dict[str, object]:
         await self._engine.reindex()
@@ -191,15 +203,15 @@ class MemoryService(Agent):
         return health
 
     def _once_caught_up(
-        self, answer: Callable[[bytes], Awaitable[bytes]]
-    ) -> Callable[[bytes], Awaitable[bytes]]:
-        async def respond(data: bytes) -> bytes:
+        self, answer: Callable[[bytes, str], Awaitable[bytes]]
+    ) -> Callable[[bytes, str], Awaitable[bytes]]:
+        async def respond(data: bytes, asker: str) -> bytes:
             if behind := self._follower.behind:
                 raise ActionError(
                     f"Memory is being rebuilt from its log ({behind.done:,} of {behind.total:,} writes)",
                     "Ask again later; 'mailroom memory health' shows how far it is",
                 )
-            return await answer(data)
+            return await answer(data, asker)
 
         return respond
 
@@ -261,6 +273,18 @@ def _answering(
 ) -> Callable[[bytes], Awaitable[bytes]]:
     async def respond(data: bytes) -> bytes:
         return msgspec.json.encode(await answer(_decode(data, kind)))
+
+    return respond
+
+
+def _reading(
+    kind: type[Query], answer: Callable[[Query, str], Awaitable[object]]
+) -> Callable[[bytes, str], Awaitable[bytes]]:
+    """An endpoint that answers with what the requester may read, or the one that nexus asks for."""
+
+    async def respond(data: bytes, asker: str) -> bytes:
+        reader = find_reader(asker, named_reader.get())
+        return msgspec.json.encode(await answer(_decode(data, kind), reader))
 
     return respond
 

@@ -38,9 +38,11 @@ from shared.contracts import (
     TraverseQuery,
 )
 from shared.contracts import Path as GraphPath
+from shared.contracts.base import amended
 from shared.errors import ActionError
 from shared.log import logger
 from shared.settings import Settings
+from shared.subjects import USER
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
@@ -85,14 +87,7 @@ class MemoryEngine:
     few read. A write that was answered is found from then on; after a crash it is applied again from the log.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        store: "Store",
-        view: "View",
-        embedder: "Embedder",
-        models: Path,
-    ) -> None:
+    def __init__(self, path: Path, store: "Store", view: "View", embedder: "Embedder", models: Path) -> None:
         from services.memory.classifier import Classifiers
         from services.memory.retrieval.deep_search import Aligner, Reranker
 
@@ -116,8 +111,7 @@ class MemoryEngine:
         """How many texts still lack a vector of the model in use."""
         self._unembedded_came = asyncio.Event()
         self._embedding = asyncio.Lock()
-        self._closed = False
-        self._started = self._used = time.monotonic()
+        self._closed, self._started, self._used = False, time.monotonic(), time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
 
     @classmethod
@@ -207,48 +201,51 @@ class MemoryEngine:
         version = await self.ask_commits(lambda commits: commits.find(write_id))
         return None if version is None else MemoryWritten(cause=write_id, version=version)
 
-    async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
+    async def get(self, ids: Sequence[str], at: int = 0, reader: str = USER) -> list[Node]:
         """The nodes of these ids in their order, without embeddings; a retired one has its
         ``retired_version``.
 
-        Unknown ids are left out.
+        Unknown ids are left out, and as in all that follows what ``reader`` may not read.
         """
         view = await self.view_at(at)
-        return await self.run_in_reader(view.nodes, list(ids))
+        return await self.run_in_reader(view.nodes, view.keep_readable(ids, reader))
 
-    async def list_nodes(self, query: ListQuery) -> NodePage:
+    async def list_nodes(self, query: ListQuery, reader: str = USER) -> NodePage:
         """A page of nodes."""
         view = await self.view_at(query.at)
-        return await self.run_in_reader(view.list, query)
+        return await self.run_in_reader(view.list, query, reader)
 
-    async def list_edges(self, query: EdgesQuery) -> EdgePage:
-        """A page of edges."""
+    async def list_edges(self, query: EdgesQuery, reader: str = USER) -> EdgePage:
+        """A page of edges, which may have less of them than there are for others."""
         view = await self.view_at(query.at)
-        return await self.run_in_reader(view.graph.page, query, view.version)
+        page = await self.run_in_reader(view.graph.page, query, view.version)
+        return amended(page, edges=view.keep_edges(page.edges, reader))
 
-    async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best, scored as ``retrieval.ranking`` documents and in the order of
-        ``retrieval.precedence``.
+    async def search(self, query: MemoryQuery, reader: str = USER) -> list[Hit]:
+        """The live nodes that fit a query best, scored and in the order that ``retrieval.ranking``
+        documents.
         """
         self._counts["searches"] += 1
         view = await self.view_at(query.at)
         run = self._read_closely if query.deep else self.run_in_reader
-        return await run(self._search, view, query)
+        return await run(self._search, view, query, reader)
 
-    async def traverse(self, query: TraverseQuery) -> Traversal:
+    async def traverse(self, query: TraverseQuery, reader: str = USER) -> Traversal:
         """Walk the graph; what is quick is not handed over to a thread, which would take half as long."""
         from services.memory.graph.walk import traverse, traverse_quickly
 
         view, moment = await self.view_at(query.at), await self._moment(query.at)
         quick = traverse_quickly(view, query, moment)
-        return await self.run_in_reader(traverse, view, query, moment) if quick is None else quick
+        walk = await self.run_in_reader(traverse, view, query, moment) if quick is None else quick
+        return walk if reader == USER else view.conceal(walk, reader)
 
-    async def paths(self, query: PathsQuery) -> list[GraphPath]:
+    async def paths(self, query: PathsQuery, reader: str = USER) -> list[GraphPath]:
         """The best ways from one node to another."""
         from services.memory.graph.paths import find_paths
 
         view = await self.view_at(query.at)
-        return await self.run_in_reader(find_paths, view, query, await self._moment(query.at))
+        found = await self.run_in_reader(find_paths, view, query, await self._moment(query.at))
+        return [path for path in found if view.keep_edges(path.edges, reader) == path.edges]
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A unit vector of each text, as nodes have them."""
@@ -427,7 +424,7 @@ class MemoryEngine:
         """The time of a version: now for the last one, else when it was written."""
         return time.time() if at in (0, self.version) else await self.moment_of(at)
 
-    def _search(self, view: "View", query: MemoryQuery) -> list[Hit]:
+    def _search(self, view: "View", query: MemoryQuery, reader: str) -> list[Hit]:
         import numpy as np
 
         from services.memory.retrieval.deep_search import DeepSearch
@@ -436,9 +433,9 @@ class MemoryEngine:
         vector = self._embedder.embed([query.text])[0] if given is None else given
         wide = msgspec.structs.replace(query, limit=max(query.limit, WIDE))
         if query.deep:
-            hits = DeepSearch(self._aligner).search(view, wide, vector, time.time())
+            hits = DeepSearch(self._aligner).search(view, wide, vector, time.time(), reader)
         else:
-            hits = view.search(wide, vector, time.time())
+            hits = view.search(wide, vector, time.time(), reader)
         return arrange(hits, query, view.vectors)
 
     async def tidy_when_idle(self) -> None:

@@ -42,6 +42,7 @@ from shared.contracts import (
 from shared.errors import ActionError, ConfigError, Reject
 from shared.language.utterance import is_question, read_utterance
 from shared.llm.protocol import Message, message_of
+from shared.memory.ownership import reads_for
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
@@ -83,6 +84,7 @@ class Nexus(Agent):
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
         self.context.actions.register(self.schedules)
+        self.context.actions.register(self.desk.appointments)
 
     async def on_start(self) -> None:
         """Set the timers, while the first messages are handled."""
@@ -113,7 +115,7 @@ class Nexus(Agent):
         """The ContextPacket in data key ``packet``: evidence ids, unknowns, assumptions."""
         if not text.strip():
             raise ActionError("The message is empty", "Say what it is about")
-        packet, _ = await self._answerer().search(text)
+        packet, _ = await self.answerer.search(text)
         lines = [f"- [{item.evidence_id}] {item.text}" for item in packet.bullets]
         return Outcome(
             output="\n".join(lines) or "Memory knows nothing about that.",
@@ -134,7 +136,7 @@ class Nexus(Agent):
             asker = Speaker.of(task).name
             request = Request(asker=asker, letter_id=task.id, text=text, asked_at=task.created_at)
         if not self.context.models.model.available:
-            return _as_outcome(await self.answerer.read_by(request.asker).quote(text))
+            return _as_outcome(await self.answerer.quote(text))
         return _as_outcome(await self._think(request, things))
 
     # --- handlers --------------------------------------------------------------------------------
@@ -164,6 +166,7 @@ class Nexus(Agent):
 
     async def on_task(self, task: Task) -> Outcome:
         """Run an action, answer the email of an email task, or work on any other text in an agent loop."""
+        reads_for.set(Speaker.of(task).name)
         if not is_email_task(task):
             return await self._run_task(task)
         request = Request.of(Email.from_dict(task.context["letter"]))
@@ -203,10 +206,6 @@ class Nexus(Agent):
         entry = await self.overnight.add(report)
         return [entry] if entry else ()
 
-    def _answerer(self) -> Answerer:
-        """What answers whoever the task at hand is for."""
-        return self.answerer.read_by(Speaker.of(self.context.task).name)
-
     async def _run_task(self, task: Task) -> Outcome:
         """As any agent; claims of a model about reminders are removed if their record did not change."""
         before = await self.timetable.position()
@@ -221,6 +220,7 @@ class Nexus(Agent):
 
     async def _handle(self, request: Request) -> Outbox:
         """The reply to a request, or the task or goal that leads to one."""
+        reads_for.set(request.asker)
         if not request.text.strip():
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
@@ -270,14 +270,14 @@ class Nexus(Agent):
         What names something of the office is for the office; of what only shares words with a thing of it
         memory is asked first.
         """
-        decision = await self.desk.decider.decide_in(request)
+        decision = await self.desk.decide(request)
         if decision.tool != MEMORY or not is_question(request.text):
             of_office = await self.desk.find_of_office(request, decision)
             return (of_office, None) if of_office else (decision, await self._find_known(request, decision))
         if of_office := await self.desk.find_of_office(request, decision, named=True):
             return of_office, None
         if of_office := await self.desk.find_of_office(request, decision, least=0):
-            known = await self.answerer.read_by(request.asker).quote(request.text)
+            known = await self.answerer.quote(request.text)
             if not known.citations:
                 return of_office, None
             if known.confidence < SURELY_KNOWN:
@@ -294,7 +294,7 @@ class Nexus(Agent):
             return None
         if not is_question(text) or asks_about_work(text):
             return None
-        known = await self.answerer.read_by(request.asker).quote(text)
+        known = await self.answerer.quote(text)
         goes_on = bool(request.before) and len(text.split()) < WHOLE
         is_doubtful = decision.tool == UNCLEAR or (decision.sure < SURE_TOOL and not goes_on)
         least = 0.0 if is_doubtful else SURELY_KNOWN

@@ -8,12 +8,14 @@ import msgspec
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.pending import ASKS, read_asked
 from services.nexus.office.query import HINTS, TOOLS, Kind, OfficeQuery
-from services.nexus.office.telling import is_of_office, match
+from services.nexus.office.telling import is_of_office, list_asked, match
 from services.nexus.office.things import Thing
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
+from services.nexus.tools.appointments import Appointments
+from services.nexus.tools.keeping import PREFERENCE, find_kind
 from services.nexus.tools.talk import answer_without_memory, ask_for_whole, ask_which
 from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared import subjects
@@ -21,9 +23,12 @@ from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.bus.records import read_task
 from shared.contracts import MAX_TEXT, Response, ResultOutcome, Task, TaskResult, TaskStatus
-from shared.errors import ActionError, MailroomError
+from shared.errors import ActionError, BusError, MailroomError
+from shared.language.utterance import Act
 from shared.tasks.speaker import Speaker
 from shared.text.display import shorten
+
+CALENDAR, STATEMENT, REMEMBER = "calendar", "statement", "remember"  # Tools
 
 
 class Desk:
@@ -34,7 +39,29 @@ class Desk:
         self.answerer = answerer
         self.tools = load_tools()
         self.decider = Decider(context.memory, self.tools)
+        self.appointments = Appointments(context)
         self._work = ToolContext(context, answerer, schedules)
+
+    async def decide(self, request: Request) -> Decision:
+        """The tool that a request is for: the calendar if it asks of an event that is in it."""
+        decision = await self.decider.decide_in(request)
+        said = request.utterance
+        if decision.tool == STATEMENT and not said.refers and await self._prefers(request.text):
+            return Decision(tool=REMEMBER, why="it tells a preference", act=decision.act)
+        asks = (said.act is Act.QUESTION or said.asks) and request.asker == subjects.USER
+        reads = self.tools[decision.tool].effect is Effect.READS and not decision.is_without_memory
+        known = decision.tool == CALENDAR or request.text.lstrip().startswith("/")
+        if asks and reads and not known:
+            names = await self.appointments.names_event(request.text, self._work.now(request))
+            return Decision(tool=CALENDAR, why="it asks of an event of the calendar") if names else decision
+        return decision
+
+    async def _prefers(self, text: str) -> bool:
+        """Whether ``text`` tells how the person likes things: that is kept, though it is said in passing."""
+        try:
+            return await find_kind(self.context.memory, text) == PREFERENCE
+        except BusError:
+            return False
 
     async def find_of_office(
         self, request: Request, decision: Decision, least: int = 1, *, named: bool = False
@@ -158,7 +185,7 @@ class Desk:
 
 def _kind_of(query: OfficeQuery, things: Sequence[Thing]) -> Kind:
     """The kind of the thing that a query is about which names none."""
-    return match([each for each in things if each.kind is not Kind.AGENT], query.terms).things[0].kind
+    return match(list_asked(query, things), query.terms).things[0].kind
 
 
 def tool_response(result: TaskResult, route: str, note: str = "") -> Response:

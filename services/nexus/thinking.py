@@ -370,7 +370,7 @@ class Thinker:
         What was done before it failed is answered all the same.
         """
         context, current = self._context, self._context.current_task
-        box = DeskToolbox(self._desk, request, self._desk.answerer.read_by(request.asker))
+        box = DeskToolbox(self._desk, request, self._desk.answerer)
         memories = await self._remember(request, box)
         box.told.append(things)
         spoken = None
@@ -409,9 +409,7 @@ class Thinker:
         context = self._context
         mentioned = await open_mentions(request.text, context.task, context.settings, context.memory)
         try:
-            packet, _ = await self._desk.answerer.read_by(request.asker).search(
-                "\n".join([*before, request.text])
-            )
+            packet, _ = await self._desk.answerer.search("\n".join([*before, request.text]))
         except BusError as error:
             return f"Memory does not answer just now: {error}"
         box.know(packet)

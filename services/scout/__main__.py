@@ -8,6 +8,7 @@ import msgspec
 from services.scout.documents import parse
 from services.scout.repository import format_reading, read_repository, sources_of
 from services.scout.research import CITING, check_citations, research
+from services.scout.versions import LANGUAGES, read_support
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Task
@@ -57,6 +58,23 @@ class Scout(Agent):
             output="\n".join(f"{each.text} ({each.source})." for each in licence),
             data={"licence": [each.to_dict() for each in licence]},
             evidence_refs=tuple(each.source for each in licence if each.source != "."),
+        )
+
+    @register_action(
+        "Find out which versions of a language a repository supports",
+        {
+            "repo": "Absolute path of the repository, as a person named it",
+            "language": "Python, Node, Go or Rust, with a version or without, such as Python 3.9",
+        },
+    )
+    async def read_support(self, repo: str, language: str) -> Outcome:
+        """The answer in the output, what it rests on in data key ``support``."""
+        if not language.lower().strip().startswith(tuple(LANGUAGES)):
+            raise ActionError(f"{clean(language, 60)} is none of {', '.join(LANGUAGES.values())}")
+        project = read_project(self._require_named(repo))
+        found = await asyncio.to_thread(read_support, project, language.strip())
+        return Outcome(
+            output=found.answer, data={"support": msgspec.to_builtins(found)}, evidence_refs=found.sources
         )
 
     def _require_named(self, repo: str) -> Path:

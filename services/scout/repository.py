@@ -17,13 +17,11 @@ from services.scout.layout import CodeSurvey, read_layout, survey_code
 from shared.contracts.checkup import RepositoryReading, Statement
 from shared.projects.reading import Project, read_project
 from shared.projects.reading.ci import ci_files
+from shared.projects.reading.licences import differs, licence_files, licences_in
 from shared.projects.reading.manifests import (
-    LICENCES,
     Manifest,
     cite,
     format_code,
-    licence_files,
-    licence_in,
 )
 from shared.projects.reading.project_files import ProjectFiles
 from shared.source import Limits, Tree, is_test, read_text
@@ -196,13 +194,11 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     files = licence_files(tree)
     if len(files) != 1:
         return []
-    holds = licence_in(tree, files[0])
+    holds, _ = licences_in(tree, files[0])
     for declared in (manifest.licence for manifest in manifests):
-        if not (holds and declared and len(declared.text) < 60):
-            continue
-        named = [name for name in LICENCES if re.search(rf"(?<![A-Z]){name}", declared.text, re.IGNORECASE)]
-        if len(named) == 1 and named[0] != holds:
-            text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
+        if declared and len(declared.text) < 60 and differs(declared.text, holds):
+            has = f"{files[0]} is {format_list(holds)}"
+            text = f"Which licence holds? {declared.source} declares {declared.text}, {has}"
             return [Statement(text=clean(text), source=declared.source)]
     return []
 

@@ -191,6 +191,8 @@ class AgentProcess:
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
         if self._bus.connected:
+            with contextlib.suppress(BusError):
+                await self._peers.return_lost()
             await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
         await self.agent.context.stop_background()
         if self._started:

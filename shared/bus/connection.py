@@ -32,7 +32,13 @@ log = logger(__name__)
 
 RELOADING = 1.0
 """Seconds for which the server itself may not answer: it reloads its settings, as for a new specialist."""
-READING = ("$JS.API.DIRECT.GET.", "position.", *map(subjects.memory, subjects.MEMORY_VERBS))
+READING = (
+    "$JS.API.DIRECT.GET.",
+    "position.",
+    *map(
+        subjects.memory, (*subjects.MEMORY_VERBS, *subjects.MEMORY_READ_VERBS, *subjects.MEMORY_WHOLE_VERBS)
+    ),
+)
 """What the subjects of requests begin with that change nothing."""
 
 
@@ -213,13 +219,20 @@ class Bus:
             raise BusUnavailable(f"No stream takes {subject!r}", "Provision the office: run 'mailroom up'")
         return answer
 
-    async def request(self, subject: str, payload: bytes = b"", *, timeout: float = 5.0) -> bytes:
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        *,
+        timeout: float = 5.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
         """Send a request and wait for the answer.
 
         Raises BusUnavailable after ``timeout`` seconds, NoResponders if there is no subscriber, Refused with
         the service's own sentence if it answers with an error.
         """
-        reply = await self._request(subject, payload, timeout)
+        reply = await self._request(subject, payload, timeout, headers)
         if reason := (reply.headers or {}).get("Nats-Service-Error"):
             raise Refused(reason)
         return reply.data

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import Context, ContextVar, copy_context
@@ -85,6 +86,7 @@ class Consumer:
         self._by_durable = {lane.pull.durable: lane for lane in self._lanes}
         self._bytes = 0
         self._in_hand: dict[int, Delivery] = {}
+        self._postponed: dict[int, tuple[str, float]] = {}
         self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
         self._handling = 0
         self._workers: list[asyncio.Task[None]] = []
@@ -104,11 +106,28 @@ class Consumer:
 
     @property
     def in_hand(self) -> dict[str, list[int]]:
-        """The sequences of the messages that were received and not answered yet, by durable."""
+        """The sequences of the messages that were received and not answered yet, by durable; with those that
+        the server is to deliver again later.
+        """
+        now = time.monotonic()
+        self._postponed = {seq: kept for seq, kept in self._postponed.items() if kept[1] > now}
         held: dict[str, list[int]] = {durable: [] for durable in self._config.durables}
         for delivery in self._in_hand.values():
             held[delivery.durable].append(delivery.seq)
+        for seq, (durable, _) in self._postponed.items():
+            held[durable].append(seq)
         return held
+
+    def take_dropped(self) -> list[str]:
+        """The durables whose requests were taken back since this was asked last.
+
+        Between accounts the server counts a message as delivered that it sent while the request was taken
+        back, though nobody got it: it would come again after ``ack_wait``.
+        """
+        dropped = [lane.pull for lane in self._lanes if lane.pull.dropped]
+        for pull in dropped:
+            pull.dropped = False
+        return [pull.durable for pull in dropped]
 
     @property
     def load(self) -> int:
@@ -354,6 +373,10 @@ class Consumer:
         log.warning(
             "retrying", subject=delivery.subject, seq=delivery.seq, delay=delay, reason=_sentence(error)
         )
+        await self._postpone(delivery, delay)
+
+    async def _postpone(self, delivery: Delivery, delay: float) -> None:
+        self._postponed[delivery.seq] = (delivery.durable, time.monotonic() + delay)
         await delivery.nak(delay)
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
@@ -362,7 +385,7 @@ class Consumer:
             await self._dead_letter(delivery, reason)
         except BusError as error:
             log.error("dead_letter_failed", subject=delivery.subject, seq=delivery.seq, error=str(error))
-            await delivery.nak(backoff(self._failures.count(delivery.seq)))
+            await self._postpone(delivery, backoff(self._failures.count(delivery.seq)))
             return
         self._failures.forget(delivery.seq)
         await delivery.term()

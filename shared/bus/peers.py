@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -115,6 +115,7 @@ IN_FLIGHT = 0.1  # Seconds until what the server has delivered has arrived
 MAX_RANGE = 50_000
 """The most stream positions of one durable that are handed back, newest first. What lies behind them, because
 one message has been in hand for long, comes back after ack_wait."""
+RECENT = 1_000  # The same of a durable whose requests this process took back
 
 log = logger(__name__)
 
@@ -144,6 +145,7 @@ class Peers:
         self._taken: dict[str, int] = {}
         self._returned_at = float("-inf")
         self._read_at = float("-inf")
+        self._dropped: set[str] = set()
         self._checked = asyncio.Event()
 
     async def answer(self) -> None:
@@ -182,6 +184,15 @@ class Peers:
                 # Remove the presence of a process of which nothing is left
                 await self._replace(name, b"", {"KV-Operation": "DEL", EXPECTED: str(self._taken[name])})
                 del self._taken[name]
+            self._dropped.clear()
+        await self.return_lost()
+
+    async def return_lost(self) -> None:
+        """Have delivered again what got lost while this process took its requests back."""
+        self._dropped.update(name for consumer in self._consumers for name in consumer.take_dropped())
+        if self._dropped:
+            await self._return_unfinished((), self._dropped)
+            self._dropped.clear()
 
     def _is_server_back(self) -> bool:
         """Whether the server was away since the last time, and living processes are connected again."""
@@ -223,9 +234,16 @@ class Peers:
 
     # --- what they left --------------------------------------------------------------------------
 
-    async def _return_unfinished(self, gone: Sequence[str]) -> None:
-        """Have everything delivered again that no living process has in hand."""
-        durables = [(consumer.stream, name) for consumer in self._consumers for name in consumer.in_hand]
+    async def _return_unfinished(self, gone: Sequence[str], dropped: Collection[str] = ()) -> None:
+        """Have everything delivered again that no living process has in hand; of ``dropped`` durables alone,
+        if there are such, what is RECENT.
+        """
+        durables = [
+            (consumer.stream, name)
+            for consumer in self._consumers
+            for name in consumer.in_hand
+            if not dropped or name in dropped
+        ]
         states = [state for stream, name in durables if (state := await self._state(stream, name))]
         if not states:
             return
@@ -235,8 +253,10 @@ class Peers:
         for state in states:
             name = state.durable
             kept = {seq for sequences in held for seq in sequences.get(name, ())}
+            if dropped and state.pending <= len(kept):
+                continue
             log.info("taking_over", durable=name, gone=list(gone), unfinished=state.pending, held=len(kept))
-            for seq in state.positions:
+            for seq in state.positions[-RECENT:] if dropped else state.positions:
                 if seq not in kept:
                     subject = ack_subject(state.stream, name, seq, state.delivery)
                     await self._bus.publish(subject, NAK)

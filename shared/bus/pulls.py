@@ -64,6 +64,8 @@ class Pull:
         """How many more messages the durable had when it delivered the last one."""
         self.refused = False
         """Whether the server refused a request within the last REFUSED_PAUSE."""
+        self.dropped = False
+        """Whether requests were taken back: what the server was sending then may have got lost."""
         self._client, self._received, self._ended = client, received, ended
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._subscription: Subscription | None = None
@@ -113,11 +115,11 @@ class Pull:
     def drop(self) -> "asyncio.Task[None]":
         """Take back all requests. What is already on its way is received before the returned task ends."""
         old, self._subscription, self._inbox = self._subscription, None, ""
-        self.requested = self._requests = 0
+        open_requests, self.requested, self._requests = self.requested, 0, 0
         self.probing = False
-        return self._keep(self._drain(old))
+        return self._keep(self._drain(old, bool(open_requests)))
 
-    async def _drain(self, subscription: Subscription | None) -> None:
+    async def _drain(self, subscription: Subscription | None, is_open: bool) -> None:
         if subscription is None:
             return
         with contextlib.suppress(nats.errors.Error, TimeoutError):
@@ -125,6 +127,7 @@ class Pull:
                 await subscription.drain()  # type: ignore[no-untyped-call]
             else:
                 await subscription.unsubscribe()
+        self.dropped = self.dropped or is_open
 
     async def _open_inbox(self) -> str:
         if not self._inbox:

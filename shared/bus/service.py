@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import nats.errors
@@ -22,6 +23,8 @@ log = logger(__name__)
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 SignedEndpoint = Callable[[bytes, str], Awaitable[bytes]]
 """Takes the requester's name too, which the broker verifies."""
+named_reader: ContextVar[str] = ContextVar("named_reader", default="")
+"""Whom the request that is answered says it is made for: believed of nexus alone."""
 
 
 async def start_service(
@@ -64,7 +67,9 @@ def _responder(answer: SignedEndpoint) -> Callable[[Request], Awaitable[None]]:
     working: set[asyncio.Task[None]] = set()
 
     async def respond(request: Request) -> None:
-        continue_trace(str((request.headers or {}).get(TRACE_HEADER, "")))
+        headers = request.headers or {}
+        named_reader.set(str(headers.get(subjects.READER_HEADER, "")))
+        continue_trace(str(headers.get(TRACE_HEADER, "")))
         try:
             reply = await answer(request.data, request.subject.rpartition(".")[2])
         except (ValueError, MailroomError) as error:

@@ -22,7 +22,7 @@ import msgspec
 
 from shared.delivery.channels import DeliveryError, Mail
 from shared.skills.mail import LOCAL
-from shared.text.display import flatten, format_network_error
+from shared.text.display import decode, flatten, format_network_error
 
 PATIENCE = 25.0  # Seconds that a search may take; a server that searches every mail's text can take long
 LONGEST = 40.0
@@ -260,33 +260,40 @@ def read_text(mail: EmailMessage) -> str:
         if kind == "html":
             reader = _Text()
             reader.feed(content[:LONGEST_HTML])
-            content = "".join(reader.parts)
+            content = "\n".join(line.strip(" |") for line in "".join(reader.parts).split("\n"))
         if content.strip():
             return content
     return ""
 
 
 def _decode(part: MIMEPart) -> str:
-    """The text of a part, also if it names a set of characters that is unknown."""
-    try:
-        return str(part.get_content())
-    except LookupError:
-        raw = part.get_payload(decode=True)
-        return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+    """The text of a part, also if the set of characters that it names is unknown or the wrong one."""
+    raw = part.get_payload(decode=True)
+    text = decode(raw, part.get_content_charset() or "") if isinstance(raw, bytes) else ""
+    return text.replace("\r\n", "\n")
 
 
 class _Text(HTMLParser):
-    """The visible text of HTML outside of quotations."""
+    """The visible text of HTML outside of quotations; the cells of a row are on one line."""
 
-    BREAKS = frozenset({"br", "p", "div", "li", "tr", "hr", "h1", "h2", "h3", "pre", "table"})
+    BREAKS = frozenset(
+        {"br", "p", "div", "li", "tr", "hr", "pre", "table", "dt", "dd", "section", "article", "address"}
+        | {f"h{level}" for level in range(1, 7)}
+    )
     SKIPPED = frozenset({"script", "style", "blockquote", "head"})
+    VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "wbr"})
+    HIDDEN = re.compile(r"display:none|visibility:hidden|font-size:0(?:px|pt|em)?(?:;|$)|max-height:0")
 
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[str] = []
         self._skipped = 0
+        self._hidden: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        style = re.sub(r"\s|!important", "", (dict(attrs).get("style") or "").lower())
+        if tag not in self.VOID and (tag in self._hidden or (not self._hidden and self.HIDDEN.search(style))):
+            self._hidden.append(tag)
         if tag == "body":  # the end of the head need not be written
             self._skipped = 0
         if tag == "blockquote" and not self._skipped:
@@ -294,12 +301,16 @@ class _Text(HTMLParser):
         self._skipped += tag in self.SKIPPED
         if tag in self.BREAKS:
             self.parts.append("\n")
+        elif tag in ("td", "th"):
+            self.parts.append(" | ")
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in self._hidden:
+            self._hidden.pop()
         self._skipped -= tag in self.SKIPPED and self._skipped > 0
         if tag in self.BREAKS:
             self.parts.append("\n")
 
     def handle_data(self, data: str) -> None:
-        if not self._skipped:
+        if not self._skipped and not self._hidden:
             self.parts.append(_SPACES.sub(" ", data))

@@ -26,8 +26,14 @@ LONGEST_TEXT = 10_000  # The most characters of a reply
 _MARKED = re.compile(r"\s*>")
 _RULED = re.compile(r"\s*(-{2,}\s*\w[\w ]{2,40}-{2,}|_{8,})\s*$")
 """``-----Original Message-----``, ``---------- Forwarded message ---------`` and the line of Outlook."""
-_FIELD = re.compile(r"\W{0,3}[^\W\d_][^:<>@]{0,20}:\W{0,3}\s(?=\S)")
-"""``From: ``, ``*Von:* `` and so on, as the head of a quoted mail has them."""
+_FIELD = re.compile(
+    r"[^\w<]{0,3}(?P<name>[^\W\d_][^:：<>@]{0,20})[:：][*_]{0,2}(?:\s|$|(?<=：))(?P<value>.*)"
+)
+"""``From: ``, ``*Von:* ``, ``发件人：`` and so on, as the head of a quoted mail has them."""
+_ADDRESSED = re.compile(r"[^\s<>@]@[^\s<>@]+\.\w")
+_ANSWERING = re.compile(r"^(?:\s*[^\W\d_]{1,6}\s*(?:\[\d+\])?[:：]\s*)+")
+"""What programs put before a subject: ``Re: ``, ``AW: ``, ``RE: FW: ``, ``回复：``."""
+LONGEST_HEAD = 12  # The most lines of the head of a quoted mail, empty and wrapped ones included
 _SIGNED = re.compile(r"--\s*$")
 _DATED = re.compile(r"\d{1,2}[:.h]\d\d|\d{4}")
 _DEVICE = re.compile(
@@ -35,15 +41,16 @@ _DEVICE = re.compile(
     re.IGNORECASE,
 )
 _SENT = re.compile(r"\b(sent|get|gesendet|envoy|envi|invia|verz|verst|send|skick|wys)", re.IGNORECASE)
+_ENDS = (":", "：")
 MOST_LINES = 3  # An introduction such as ``On Monday ... wrote:`` is wrapped to no more lines.
 
 
-def strip_quoted(text: str) -> str:
+def strip_quoted(text: str, subject: str = "") -> str:
     """What the person wrote above the quoted mail, or if that is nothing, below and between what is marked
-    with ``>``; at most LONGEST_TEXT characters.
+    with ``>``; at most LONGEST_TEXT characters. ``subject`` is the mail's, which a quoted one has too.
     """
-    lines = [_clean(line) for line in text.replace("\r\n", "\n").split("\n")]
-    end, marked = _find_quotation(lines)
+    lines = [_clean(line) for line in text[: 10 * LONGEST_TEXT].replace("\r\n", "\n").split("\n")]
+    end, marked = _find_quotation(lines, _ANSWERING.sub("", subject).strip().casefold())
     above = _join(lines[:end])
     if above or not marked:
         return above[:LONGEST_TEXT]
@@ -55,14 +62,18 @@ def _clean(line: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "" for c in line).rstrip()
 
 
-def _find_quotation(lines: Sequence[str]) -> tuple[int, bool]:
+def _find_quotation(lines: Sequence[str], subject: str) -> tuple[int, bool]:
     """The line at which the quotation or the signature begins, and whether its lines are marked by ``>``."""
     for number, line in enumerate(lines):
         if _MARKED.match(line):
             return number - _count_introduction(lines[:number], marked=True), True
-        if _SIGNED.match(line) or _RULED.match(line) or _begins_head(lines[number : number + 5]):
+        if (
+            _SIGNED.match(line)
+            or _RULED.match(line)
+            or _begins_head(lines[number : number + LONGEST_HEAD], subject)
+        ):
             return number, False
-        if line.endswith(":") and not _is_marked(islice(lines, number + 1, None)):
+        if line.endswith(_ENDS) and not _is_marked(islice(lines, number + 1, None)):
             count = _count_introduction(lines[max(0, number + 1 - MOST_LINES) : number + 1], marked=False)
             if count:
                 return number + 1 - count, False
@@ -75,24 +86,40 @@ def _is_marked(lines: Iterable[str]) -> bool:
     return _MARKED.match(first) is not None
 
 
-def _begins_head(lines: Sequence[str]) -> bool:
-    """Whether the head of a quoted mail of ours begins: fields, the first of which names the sender."""
-    first, *following = [*lines[:1], *[line for line in lines[1:5] if line.strip()][:2]]
-    if not _FIELD.match(first) or "mailroom" not in first.casefold():
+def _begins_head(lines: Sequence[str], subject: str) -> bool:
+    """Whether the head of a quoted mail begins, in whatever language: fields line by line, of which one is a
+    date, and the first names an address, or one has the mail's own ``subject``, or the first is of ours.
+    """
+    fields: list[str] = []
+    places: list[int] = []
+    for number, line in enumerate(lines):
+        if field := _FIELD.match(line):
+            fields.append(field["value"].strip())
+            places.append(number)
+        elif not fields or (line.strip() and not _ADDRESSED.search(line)):  # a list of addresses goes on
+            break
+    # Programs put the same between any two: nothing, or an empty line.
+    if len(fields) < 3 or places[1] - places[0] != places[2] - places[1] or fields[0][-1:] in (*".!?",):
         return False
-    return len(following) == 2 and all(_FIELD.match(line) for line in following)
+    if "mailroom" in fields[0].casefold():
+        return True
+    named = sum(bool(_ADDRESSED.search(value)) for value in fields)
+    dated = any(_DATED.search(value) for value in fields if not _ADDRESSED.search(value))
+    same = subject and any(_ANSWERING.sub("", value).strip().casefold() == subject for value in fields)
+    addressed = bool(_ADDRESSED.search(fields[0])) and (named > 1 or len(fields) > 3)
+    return dated and (bool(same) or addressed)
 
 
 def _count_introduction(lines: Sequence[str], *, marked: bool) -> int:
     """How many of the last lines introduce a quotation, with the empty ones below them.
 
-    Where no marked line follows, they have to name an address and a date.
+    They have to name a date, and an address where no marked line follows.
     """
     filled = len(lines)
     while filled and not lines[filled - 1].strip():
         filled -= 1
     empty = len(lines) - filled
-    if not filled or not lines[filled - 1].endswith(":"):
+    if not filled or not lines[filled - 1].endswith(_ENDS):
         return empty
     best = 0
     for count in range(1, min(MOST_LINES, filled) + 1):
@@ -100,7 +127,7 @@ def _count_introduction(lines: Sequence[str], *, marked: bool) -> int:
             break
         joined = " ".join(lines[filled - count : filled])
         named, dated = "@" in joined or "mailroom" in joined.casefold(), bool(_DATED.search(joined))
-        if named and dated:
+        if (named or marked) and dated:
             return count + empty
         best = best or (count if named else 0)
     return (best + empty) if marked else 0

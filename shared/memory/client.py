@@ -38,6 +38,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusError, BusUnavailable, NoResponders, NotFound, Refused
+from shared.memory.ownership import reads_for
 from shared.spans import span
 
 
@@ -171,6 +172,10 @@ class Memory:
     async def retire(self, *ids: str) -> MemoryWritten:
         """Retire nodes: they are kept as tombstones and no longer found."""
         return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
+
+    async def retire_said(self, *ids: str) -> MemoryWritten:
+        """As ``retire``, of what a person told the front desk; what it superseded holds again."""
+        return await self.write(MemoryWrite(sender=self._bus.name, retire=ids, asker=subjects.USER))
 
     async def forget(self, *ids: str, person: str = "") -> MemoryWritten:
         """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
@@ -386,7 +391,11 @@ class Memory:
         if slow or verb in SLOW_VERBS or getattr(query, "action", "status") != "status":
             timeout = SLOW_TIMEOUT
         payload = b"{}" if query is None else msgspec.json.encode(query)
-        request = self._bus.request(subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT)
+        reader = reads_for.get()
+        headers = {subjects.READER_HEADER: reader} if reader else None
+        request = self._bus.request(
+            subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT, headers=headers
+        )
         asking = asyncio.ensure_future(request)
         try:
             while not asking.done():

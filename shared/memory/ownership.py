@@ -1,5 +1,7 @@
 """Whose memory a node is: what lies in an agent's folder is its own, everything else is everybody's."""
 
+from contextvars import ContextVar
+
 from shared import subjects
 from shared.contracts import Node
 
@@ -23,9 +25,17 @@ def owner_of(session: str, channel: str) -> str:
     return name if inside and channel == CHANNEL and folder == AGENTS_FOLDER else ""
 
 
-def may_read(name: str, node: Node) -> bool:
-    """Whether an agent, or ``user``, may be told a node: the others' own memories are not for it."""
-    return name == subjects.USER or find_owner(node) in ("", name) or name in node.tags
+reads_for: ContextVar[str] = ContextVar("reads_for", default="")
+"""Whom nexus reads memory for, an agent or ``user``; empty: on its own account."""
+
+
+def find_reader(asker: str, named: str = "") -> str:
+    """As whom an identity that asks memory reads: agents as themselves, people and nexus as ``user``; nexus
+    as the one that it has ``named``, if any.
+
+    ``user`` may read all, an agent its own memory and everybody's, and what is tagged with its name.
+    """
+    return (named or subjects.USER) if asker == subjects.NEXUS else asker
 
 
 FINDERS = frozenset({subjects.CRITIC, "engineer", "scout", "frontier"})

@@ -26,12 +26,13 @@ from shared.projects.environments import (
     keep_made,
     list_files,
     measure,
+    open_slot,
 )
 from shared.projects.reading.locks import list_packages
 from shared.projects.reading.project import FoundProject, find_projects
 from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles, get_table
 from shared.projects.steps import CURES, Steps
-from shared.projects.toolchains import find_program, list_needs, require_programs
+from shared.projects.toolchains import choose_interpreter, find_program, list_needs, require_programs
 from shared.sandbox import Reach
 from shared.source import as_mapping
 
@@ -97,6 +98,13 @@ async def prepare_go(request: Request, steps: Steps) -> Environment:
     read = _list_named(request, ("go.mod", "go.sum", "go.work", "go.work.sum"))
     files = ProjectFiles(request.place)
     text = files.text("go.mod") + files.text("go.work")
+    wanted = re.search(r"(?m)^go\s+(\d+(?:\.\d+)*)", text)
+    here = re.search(r"go(\d+(?:\.\d+)*)", tool)
+    if wanted and here and _number(here[1]) < _number(wanted[1]):
+        old = f"The project needs Go {wanted[1]} (go.mod), and Go {here[1]} is here"
+        if _number(here[1]) >= STRICT_GO:  # an older one tries what it is given
+            raise ActionError(old, "Install that version (https://go.dev/dl)")
+        steps.notes.append(f"{old}; the build may fail for that")
     needs = re.search(r"(?m)^\s*(require|use)\b", text) and not files.has("vendor/modules.txt")
     offline = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOTELEMETRY": "off", "GOSUMDB": "off"}
     fetching = Fetching(
@@ -108,6 +116,14 @@ async def prepare_go(request: Request, steps: Steps) -> Environment:
         offline={**offline, "GOMODCACHE": "{home}"} if needs else offline,
     )
     return await _prepare(request, steps, fetching)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+STRICT_GO = (1, 21)
+"""The first release of Go that refuses a module which asks for a newer one."""
 
 
 async def prepare_java(request: Request, steps: Steps) -> Environment:
@@ -328,6 +344,48 @@ def _find_preparer(project: FoundProject) -> Preparer:
 async def _prepare_other(request: Request, steps: Steps, project: FoundProject) -> Environment:
     """The environment of a project whose tools are only checked; raises ActionError if one is missing."""
     names = list_needs(project.kind, request.place)
-    require_programs(names, f"the project ({project.kind})")
+    missing = tuple(name for name in names if name in FROM_PYPI and not find_program(name))
+    require_programs((name for name in names if name not in missing), f"the project ({project.kind})")
+    fetched = await _fetch_tools(request, missing) if missing else None
     made = Preparation(ecosystem=project.ecosystem, folder=project.folder, tool=", ".join(names))
-    return Environment(preparation=made, env={"PATH": format_path()})
+    if fetched is None:
+        return Environment(preparation=made, env={"PATH": format_path()})
+    steps.notes.append(f"{', '.join(missing)} came from the Python index, since this machine has none")
+    venv, prefix = fetched
+    path = (venv / "bin",)
+    return Environment(preparation=made, env={"PATH": format_path(*path)}, path=path, readable=(venv, prefix))
+
+
+FROM_PYPI = {"meson": "meson", "ninja": "ninja", "cmake": "cmake"}
+"""Programs that the Python index has too, by its name for them."""
+
+
+async def _fetch_tools(request: Request, names: tuple[str, ...]) -> tuple[Path, Path]:
+    """A virtual environment with the programs ``names``, and the prefix of its interpreter.
+
+    Projects share it: none of their code runs while it is made. Raises ActionError.
+    """
+    import uv
+
+    interpreter, _ = choose_interpreter("", "")
+    slot = open_slot(request.cache, Path("/"), "tools", (*names, str(interpreter.path)))
+    venv = slot.folder / "venv"
+    async with hold(slot):
+        if slot.read() is None:
+            slot.begin()
+            steps = Steps(request, "python")
+            words = [FROM_PYPI[name] for name in names]
+            env = {"UV_CACHE_DIR": str(slot.folder / "cache"), "UV_PYTHON_DOWNLOADS": "never"}
+            make = ("venv", "--python", str(interpreter.path), "--no-project", str(venv))
+            for arguments in (make, ("pip", "install", "--python", str(venv), *words)):
+                await steps.run(
+                    [uv.find_uv_bin(), *arguments],
+                    cwd=slot.folder,
+                    writable=[slot.folder],
+                    readable=[interpreter.prefix],
+                    env=env,
+                    online=arguments is not make,
+                    doing=f"installs {', '.join(words)}",
+                )
+            slot.complete(Record(root="", size=measure(slot.folder)))
+    return venv, interpreter.prefix

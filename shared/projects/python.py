@@ -24,6 +24,7 @@ from shared.projects.environments import (
     list_files,
     measure,
 )
+from shared.projects.reading import read_project
 from shared.projects.reading.project_files import ProjectFiles, read_text
 from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
 from shared.projects.reading.test_environments import list_plugins, needs_pytest
@@ -40,6 +41,8 @@ BUILD_TOOLS = {
 }
 """Modules that a setup.py imports although no manifest names them, by the package that has them."""
 
+PYTHON = frozenset(("pytest", "unittest", "django", "any"))
+"""Runners whose tests may be those of a Python project."""
 UNREAD = re.compile(
     r"(?i)[^\n]*(?:toml parse error|failed to parse|couldn't parse|could not parse|cannot parse|not a valid"
     r"|invalid pyproject|must be (?:pep|one of)|setup command:|unexpected|did not contain valid utf-8)[^\n]*"
@@ -50,7 +53,7 @@ UNREAD = re.compile(
 async def prepare_python(request: Request, steps: Steps) -> Environment:
     """The environment of a Python project; raises ActionError if none can be made."""
     files = ProjectFiles(request.place)
-    plan = await asyncio.to_thread(read_python, files)
+    plan = await asyncio.to_thread(_read_plan, request, files)
     existing, why = await find_existing(request, files, plan)
     if existing:
         found = re.search(r"(?m)^version(?:_info)? = ([\d.]+)", read_text(existing / "pyvenv.cfg"))
@@ -76,6 +79,17 @@ async def prepare_python(request: Request, steps: Steps) -> Environment:
     steps.notes = list(record.notes)
     kept, root = slot.folder / "venv", Path(record.root)
     return _show(request, plan, kept, root, record.interpreter, cached=cached, prefix=interpreter.prefix)
+
+
+def _read_plan(request: Request, files: ProjectFiles) -> PythonPlan:
+    """What is installed: as the job of CI does it that runs the tests in this folder or above it."""
+    installs: tuple[str, ...] = ()
+    with contextlib.suppress(ActionError):
+        commands = read_project(request.root).tests.commands
+        place = Path(request.folder)
+        near = (each for each in commands if each.runner in PYTHON and place.is_relative_to(each.folder))
+        installs = tuple(line for each in near for line in each.installs)
+    return read_python(files, dict.fromkeys(installs))
 
 
 def _show(

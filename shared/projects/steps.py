@@ -144,7 +144,8 @@ def _read_last_line(log: Path) -> str:
 # --- why a step failed ------------------------------------------------------------------------------
 
 MISSING = (
-    r"(?m)^(?:sh|/bin/sh|bash|env)?:? ?(?:\d+: |line \d+: )?‘?'?([\w.+-]+)'?’?: (?:command )?not found",
+    r"(?m)^(?:(?:sh|/bin/sh|bash|env)?:? ?(?:\d+: |line \d+: )?|[\w./-]+: line \d+: )"
+    r"‘?'?([\w.+-]+)'?’?: (?:command )?not found",
     r"(?m)error: (?:command|linker) ['`\"]([\w.+/-]+)['`\"] (?:failed: )?(?:not found|No such file)",
     r"\[Errno 2\] No such file or directory: '([\w.+-]+)'",
     r"(pg_config|mysql_config|pkg-config|llvm-config|cargo|rustc|cmake|ninja|swig|gfortran)"
@@ -162,7 +163,7 @@ NETWORK_FAILED = re.compile(
 NOISE = re.compile(
     r"(?i)^(npm (warn|notice)|warning|note|hint|info|debug|a complete log|see also|for more information"
     r"|\[?notice|npm error (a complete log|code|errno|path|syscall|command|\s*/)|resolved \d"
-    r"|downloading|building"
+    r"|downloading|building|try ['\"`‘].*|usage:|options:|run .* --help"
     r"|×|╰|├|\^|~)"
 )
 CURES = {

@@ -22,6 +22,7 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     otherwise: dict[str, str]
     needs: dict[str, tuple[str, ...]]
     headers: dict[str, str]
+    modules: dict[str, str]
 
 
 PROGRAMS = msgspec.toml.decode(Path(__file__).with_name("programs.toml").read_bytes(), type=Programs)

@@ -2,7 +2,7 @@
 
 from shared.sandbox.command import CommandResult, connection_observer, run_command
 from shared.sandbox.confined import is_older, remove_tree
-from shared.sandbox.execution import check_jail
+from shared.sandbox.execution import check_jail, read_processor_time
 from shared.sandbox.jail import Limits, Reach
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "check_jail",
     "connection_observer",
     "is_older",
+    "read_processor_time",
     "remove_tree",
     "run_command",
 ]

@@ -96,6 +96,7 @@ async def run_command(
     stop_signal: int = signal.SIGTERM,
     limits: Limits | None = None,
     reach: Reach | None = None,
+    started: Callable[[int], None] | None = None,
 ) -> CommandResult:
     """Run ``argv`` in ``cwd``, in the jail, for at most ``timeout`` seconds.
 
@@ -107,7 +108,7 @@ async def run_command(
     which ``env`` is added. Up to ``output_limit`` bytes of its output are returned, half from the start and
     half from the end; ``log_path`` gets up to LOG_LIMIT. When its time is up, or when
     the caller is cancelled or dies, every process it started gets ``stop_signal`` and GRACE seconds later
-    SIGKILL; none outlives it.
+    SIGKILL; none outlives it. ``started`` is told the process that all of them descend from.
 
     Raises ActionError if the jail does not work here, if the program or a folder does not exist or may not be
     shown, or if no process can be started.
@@ -130,7 +131,7 @@ async def run_command(
     with open_log(log_path) as log, span(SpanKind.COMMAND, argv[0], shlex.join(argv)) as command:
         output = OutputCapture(output_limit, log)
         errors = OutputCapture(output_limit, log) if separate_errors else None
-        ending, connections = await _execute(spec, timeout, output, errors, reach)
+        ending, connections = await _execute(spec, timeout, output, errors, reach, started)
         _record(command, ending, output, errors)
     if connections and (observe := connection_observer.get()):
         await observe(argv, connections)
@@ -159,12 +160,18 @@ def _make_result(
 
 
 async def _execute(
-    spec: JailSpec, timeout: float, output: OutputCapture, errors: OutputCapture | None, reach: Reach | None
+    spec: JailSpec,
+    timeout: float,
+    output: OutputCapture,
+    errors: OutputCapture | None,
+    reach: Reach | None,
+    started: Callable[[int], None] | None,
 ) -> tuple[Ending, tuple[Connection, ...]]:
     if reach is None:
-        return await execute(spec, timeout, output, errors), ()
+        return await execute(spec, timeout, output, errors, started), ()
     async with gate.open(reach) as passage:
-        ending = await execute(spec._replace(mounts=[*spec.mounts, passage.mount]), timeout, output, errors)
+        spec = spec._replace(mounts=[*spec.mounts, passage.mount])
+        ending = await execute(spec, timeout, output, errors, started)
     return ending, passage.connections
 
 

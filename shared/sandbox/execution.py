@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +16,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.jailer import KILLED, JailSpec
+from shared.jailer.syscalls import descendants
 from shared.sandbox.jail import GRACE, HOME, UID, Limits, compose_spec, visible_mounts
 from shared.sandbox.jailer_client import jailer
 
@@ -101,14 +102,20 @@ class OutputCapture:
 
 
 async def execute(
-    spec: JailSpec, seconds: float, output: OutputCapture, errors: OutputCapture | None = None
+    spec: JailSpec,
+    seconds: float,
+    output: OutputCapture,
+    errors: OutputCapture | None = None,
+    started: Callable[[int], None] | None = None,
 ) -> Ending:
     """Carry out ``spec`` within ``seconds``; both streams go to ``output`` if ``errors`` is None.
+
+    ``started`` is told the process that all of the command's descend from.
 
     The whole process tree is gone when this returns, also when it is cancelled. Raises ActionError if the
     command was not run.
     """
-    run = _Run(spec, output, errors)
+    run = _Run(spec, output, errors, started)
     # A cancelled start could leave a process without an owner: the run is asked to stop instead.
     running = asyncio.ensure_future(run.finish(seconds))
     try:
@@ -123,8 +130,15 @@ async def execute(
 class _Run:
     """One command while it runs: its captures, and the file descriptors to be closed after it."""
 
-    def __init__(self, spec: JailSpec, output: OutputCapture, errors: OutputCapture | None) -> None:
+    def __init__(
+        self,
+        spec: JailSpec,
+        output: OutputCapture,
+        errors: OutputCapture | None,
+        started: Callable[[int], None] | None,
+    ) -> None:
         self.spec = spec
+        self.started = started
         self.output = output
         self.errors = errors
         self.stop = asyncio.Event()
@@ -180,6 +194,8 @@ class _Run:
             if not self.is_supervised and b"\n" in words:
                 pid = int(words.partition(b"\n")[0])
                 self.is_supervised = True
+                if self.started:
+                    self.started(pid)
                 with contextlib.suppress(ProcessLookupError):  # it has reported its end already
                     self.supervisor = os.pidfd_open(pid)
                     self.closing.callback(os.close, self.supervisor)
@@ -259,6 +275,16 @@ CURE = (
 """What helps if bubblewrap lacks a permission."""
 
 _passed: set[int] = set()
+
+
+def read_processor_time(ancestor: int) -> float:
+    """The seconds of processor time that the processes used which descend from ``ancestor``."""
+    ticks = 0
+    for pid in descendants(ancestor):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            ticks += sum(map(int, fields[11:15]))  # its own, and those of its children that have ended
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def check_jail() -> str:

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import re
 import time
+import warnings
 from collections import defaultdict
-from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import time as clock_time
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
@@ -20,7 +23,7 @@ from shared.settings import Settings
 from shared.skills.mail import LOCAL
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.display import count, format_network_error
+from shared.text.display import count, decode, format_network_error
 from shared.web.fetching import fetch_configured, parse_address
 from shared.web.quoting import clean
 
@@ -117,8 +120,9 @@ def _find_only(client: Any, host: str) -> Any:
 
 
 SIZE = 5_000_000  # Bytes of a calendar that are read at most: some ten thousand events
-LONGEST = 366  # The most days of one query
+LONGEST = 400  # The most days of one query
 MOST = 200  # The most events of one answer
+MOST_PROBLEMS = 5  # The most events of which an answer says why they cannot be read
 PATIENCE = 5.0
 """Seconds that working out repeated events may take; those left over are counted. A year's calendar takes a
 tenth of a second, and a rule made to be expensive can take minutes."""
@@ -157,7 +161,7 @@ class CalendarSkill(Skill):
 
     @register_action(
         "Read the calendar: appointments of a day and the days after it",
-        {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
+        {"days": "How many days, 1 to 400", "start": "The first day, as 2026-01-31; empty for today"},
         personal=True,
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
@@ -171,8 +175,8 @@ class CalendarSkill(Skill):
         )
 
 
-async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Agenda:
-    """The appointments of ``days`` days from ``start`` (default: today) on, in the people's time zone.
+async def read_agenda(settings: Settings, days: int = 1, start: str = "", most: int = MOST) -> Agenda:
+    """The first ``most`` appointments of ``days`` days from ``start`` (default: today), in the people's zone.
 
     Raises ActionError if no calendar is set, or it cannot be reached or read.
     """
@@ -194,7 +198,7 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
         data = await asyncio.to_thread(load_events, settings, *_span(first, days, zone), SIZE)
     else:
         data = await _load(settings)
-    return await asyncio.to_thread(_read, data, first, days, zone)
+    return await asyncio.to_thread(_read, data, first, days, zone, most)
 
 
 async def _load(settings: Settings) -> bytes:
@@ -234,13 +238,14 @@ def _span(first: date, days: int, zone: tzinfo | None) -> tuple[datetime, dateti
     return localize(begin, zone), localize(end, zone)
 
 
-def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
+def _read(data: bytes, first: date, days: int, zone: tzinfo | None, most: int = MOST) -> Agenda:
     last = first + timedelta(days=days - 1)
     begin, end = _span(first, days, zone)
     events: list[Event] = []
     broken = left_out = 0
     deadline = time.monotonic() + PATIENCE
-    for series in _series(data):
+    found_series, unread = _series(data)
+    for series in found_series:
         try:
             if any(map(_is_too_fine, series)) or time.monotonic() > deadline:
                 left_out += 1
@@ -250,35 +255,138 @@ def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
         except Exception:  # whatever a broken event makes the libraries raise
             broken += 1
     events.sort(key=lambda event: (event.start[:10], not event.all_day, event.start))
-    problems = []
+    problems = [f"{problem[:1].upper()}{problem[1:]}." for problem in unread[:MOST_PROBLEMS]]
     if broken:
         problems.append(f"{count(broken, 'event')} of the calendar cannot be read.")
     if left_out:
         problems.append(f"{count(left_out, 'event')} of the calendar repeat too often to be worked out.")
-    if len(events) > MOST:
-        problems.append(f"... and {len(events) - MOST} more events.")
+    if len(events) > most:
+        problems.append(f"... and {len(events) - most} more events.")
     return Agenda(
-        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:MOST]), problems=tuple(problems)
+        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:most]), problems=tuple(problems)
     )
 
 
-def _series(data: bytes) -> list[list[Any]]:
-    """The events of a calendar, each with the exceptions from its rule; raises ActionError for none."""
+def read_components(data: bytes, names: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """The components of an ICS file that have one of ``names``, such as VEVENT, and a sentence for each that
+    cannot be read, or whose time zone is unknown. Raises ValueError if it is no ICS file.
+
+    Lines are put together before characters are read, since they may be cut within one. The last day of a
+    rule counts whole if it is given as a date.
+    """
     import icalendar
 
-    if b"BEGIN:VCALENDAR" not in data[:100_000].upper():
-        raise ActionError("The calendar is no ICS file: it does not begin with BEGIN:VCALENDAR", CURE)
+    text = decode(re.sub(rb"\r?\n[ \t]", b"", data)).lstrip("\ufeff")
+    if "BEGIN:VCALENDAR" not in text[:100_000].upper():
+        raise ValueError("it does not begin with BEGIN:VCALENDAR")
+    found: list[Any] = []
+    problems: list[str] = []
+    with warnings.catch_warnings(action="ignore"):  # icalendar's, about the zones that it guesses
+        try:
+            calendars = icalendar.Calendar.from_ical(text, multiple=True)
+            components = [each for one in calendars for each in one.walk() if each.name in names]
+        except Exception:  # the parser raises many kinds for broken files: component by component then
+            components, problems = _read_apart(text, names)
+        for component in components:
+            try:
+                problems += _mend(component)
+                found.append(component)
+            except Exception as error:  # whatever a broken one makes the libraries raise
+                title = clean(str(component.get("SUMMARY", "")), 80) or "without a title"
+                problems.append(f"the entry {title!r} cannot be read: {clean(str(error), 200)}")
+    return found, problems
+
+
+def _read_apart(text: str, names: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """The components that can be read by themselves, with the time zones of the file."""
+    import icalendar
+
+    zones = "".join(
+        re.findall(
+            r"(?ms)^BEGIN:VTIMEZONE$(?:(?!^BEGIN:VTIMEZONE).)*?^END:VTIMEZONE$\n", text.replace("\r\n", "\n")
+        )
+    )
+    blocks = re.compile(rf"(?ms)^BEGIN:({'|'.join(names)})\s*?$(?:(?!^BEGIN:\1).)*?^END:\1\s*?$")
+    components: list[Any] = []
+    problems: list[str] = []
+    for block in blocks.finditer(text):
+        whole = f"BEGIN:VCALENDAR\n{zones}{block[0]}\nEND:VCALENDAR\n"
+        try:
+            components += icalendar.Calendar.from_ical(whole).walk(block[1])
+        except Exception as error:  # as above
+            problems.append(f"an entry cannot be read: {clean(str(error) or type(error).__name__, 200)}")
+    return components, problems
+
+
+def _mend(component: Any) -> list[str]:
+    """Give a component the zones that its times name, and its rule a last day that counts; raises ValueError
+    if it says no time that can be read. Returns what had to be guessed.
+    """
+    problems = []
+    for name, reason in list(component.errors):
+        if name in ("DTSTART", "RECURRENCE-ID", "RRULE", "RDATE", "EXDATE"):
+            raise ValueError(reason)
+        component.pop(name, None)
+    for name in ("DTSTART", "DTEND", "DUE", "RECURRENCE-ID"):
+        value = component.get(name)
+        written, moment = value.params.get("TZID") if value else None, getattr(value, "dt", None)
+        if not written or not isinstance(moment, datetime) or moment.tzinfo:
+            continue
+        if (zone := find_zone(str(written))) is not None:
+            value.dt = moment.replace(tzinfo=zone)
+            value.params.pop("TZID")
+        elif name == "DTSTART":
+            title = clean(str(component.get("SUMMARY", "")), 80)
+            problems.append(
+                f"{title!r}: the time zone {clean(str(written), 80)!r} is unknown, taken as local"
+            )
+    start = getattr(component.get("DTSTART"), "dt", None)
+    rules: Any = component.get("RRULE") or []
+    for rule in rules if isinstance(rules, list) else [rules]:
+        until = rule.get("UNTIL", [None])[0] if hasattr(rule, "get") else None
+        if isinstance(start, datetime) and isinstance(until, date) and not isinstance(until, datetime):
+            last = datetime.combine(until, LAST_MOMENT, start.tzinfo)
+            rule["UNTIL"] = [last.astimezone(UTC) if start.tzinfo else last]
+    return problems
+
+
+LAST_MOMENT = clock_time(23, 59, 59)
+_OFFSET = re.compile(
+    r"\(?(?:UTC|GMT)\s*(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>\d\d)?\)?\s*(?P<places>.*)",
+    re.IGNORECASE,
+)
+
+
+def find_zone(written: str) -> tzinfo | None:
+    """The time zone that a calendar names as programs of Microsoft show it, such as ``(UTC+01:00) Amsterdam,
+    Berlin``, or as an offset, ``UTC+2``; None if it is unknown.
+    """
+    from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
+
+    match = _OFFSET.fullmatch(written.strip())
+    if match is None:
+        return None
+    known = {name.rpartition("/")[2].replace("_", " "): name for name in sorted(available_timezones())}
+    for place in map(str.strip, match["places"].split(",")):
+        named = WINDOWS_TO_OLSON.get(re.sub(r"\s+Time\b.*", " Standard Time", place)) or known.get(place)
+        if named:
+            return ZoneInfo(named)
+    offset = timedelta(hours=int(match["hours"]), minutes=int(match["minutes"] or 0))
+    return timezone(-offset if match["sign"] == "-" else offset) if offset < timedelta(days=1) else None
+
+
+def _series(data: bytes) -> tuple[list[list[Any]], list[str]]:
+    """The events of a calendar, each with the exceptions from its rule, and what of it cannot be read; raises
+    ActionError if it is no calendar.
+    """
     try:
-        calendars = icalendar.Calendar.from_ical(data, multiple=True)
-        events = [event for each in calendars for event in each.walk("VEVENT")]
-    except Exception as error:  # the parser raises many kinds for broken files
-        raise ActionError(
-            f"The calendar cannot be read: {clean(str(error) or type(error).__name__, 200)}", CURE
-        ) from None
+        events, problems = read_components(data, ("VEVENT",))
+    except ValueError as error:
+        raise ActionError(f"The calendar is no ICS file: {error}", CURE) from None
     series: dict[str, list[Any]] = defaultdict(list)
     for number, event in enumerate(events):
         series[str(event.get("UID") or f"#{number}")].append(event)
-    return list(series.values())
+    return list(series.values()), problems
 
 
 def _is_too_fine(event: Any) -> bool:

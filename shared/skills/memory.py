@@ -1,5 +1,6 @@
 """Memory as a skill: remember something, and recall what is relevant to a question."""
 
+from shared import subjects
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
@@ -7,6 +8,7 @@ from shared.reasoning.recall import SKILL_CHANNEL
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.speaker import Speaker
+from shared.text.display import shorten, shorten_id
 from shared.text.prose import split_title
 from shared.web.quoting import clean
 
@@ -33,13 +35,17 @@ class MemorySkill(Skill):
         if not text.strip():
             raise ActionError("There is nothing to remember", "Say it in a sentence")
         title, body = split_title(text)
-        speaker = Speaker.of(self.context.task)
-        if self.context.task.context.get("action") == "remember" and not speaker.may(personal=True):
+        speaker, is_asked = (
+            Speaker.of(self.context.task),
+            self.context.task.context.get("action") == "remember",
+        )
+        if is_asked and not speaker.may(personal=True):
             raise ActionError(
                 f"What {speaker.name} says is kept under its own name", "Have it add that to memory itself"
             )
         # The same for another attempt at the same task: a node of an id that is there is not stored twice.
-        task = self.context.task
+        task, name = self.context.task, self.context.profile.name
+        is_told = is_asked and speaker.is_person and name == subjects.NEXUS  # what it keeps is the person's
         node_id = self.context.bus.derive_id("remember", task.requester, task.task_id, kind, text)
         try:
             node = Node(
@@ -49,13 +55,15 @@ class MemorySkill(Skill):
                 body=body,
                 tags=tags,
                 importance=importance,
-                source=Source(agent=self.context.profile.name, session=task.goal_id, channel=SKILL_CHANNEL),
+                source=Source(
+                    agent=subjects.USER if is_told else name, session=task.goal_id, channel=SKILL_CHANNEL
+                ),
                 metadata={"task_id": task.task_id},
             )
         except ValueError as error:
             raise ActionError(f"That cannot be remembered: {error}") from None
         try:
-            await self.context.memory.add(node)
+            await (self.context.memory.keep_said if is_told else self.context.memory.add)(node)
         except WriteRefused as refused:
             existing = refused.rejection.existing if refused.rejection else None
             known = f" (memory node {existing.id})" if existing else ""
@@ -65,7 +73,9 @@ class MemorySkill(Skill):
                 f"It may not have been remembered. {error.cause}", error.cure or "Recall it, and try again"
             ) from None
         return Outcome(
-            output=f"Remembered as memory node {node.id}.", data={"id": node.id}, evidence_refs=(node.id,)
+            output=f"Remembered: {shorten(title, EXCERPT)} (memory node {shorten_id(node.id)})",
+            data={"id": node.id},
+            evidence_refs=(node.id,),
         )
 
     @register_action(

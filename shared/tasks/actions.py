@@ -72,7 +72,7 @@ KINDS_OF_ACTIONS = {
     kind: frozenset(names.split())
     for kind, names in (
         ("private", "recall ask build_context think_about"),
-        ("mail", "show_calendar send_mail"),
+        ("mail", "show_calendar tell_appointments send_mail"),
         ("files", "read_file read_document read_source read_licence write_file edit_file write_code"),
         (
             "repository",

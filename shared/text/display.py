@@ -46,6 +46,69 @@ def flatten_lines(text: str) -> str:
     return "\n".join(_CONTROL.sub(" ", _UNSEEN.sub("", line)) for line in text.split("\n"))
 
 
+_WITHIN_WORDS = re.compile("(?<=[a-zA-Z])[\u200c\u200d]+(?=[a-zA-Z])")
+
+
+def drop_unseen(text: str) -> str:
+    """``text`` in its composed form, without characters that stand unseen in its words: soft hyphens, marks
+    of no width, and joiners between Latin letters.
+    """
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _WITHIN_WORDS.sub("", _UNSEEN.sub("", text)))
+
+
+_WIDER = {
+    **dict.fromkeys(("", "us-ascii", "ascii", "iso-8859-1", "latin-1", "latin1", "utf-8", "utf8"), "cp1252"),
+    "iso-8859-9": "cp1254",
+    "iso-8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+}
+"""What is written under the name of an encoding that it contains, as browsers read it (WHATWG's Encoding)."""
+_FOREIGN = 0.3  # The share of bytes beyond ASCII from which a text is in no Latin script
+
+
+def decode(data: bytes, named: str = "") -> str:
+    """``data`` as text by the encoding that is ``named``, if it fits; what is Latin may be UTF-8 even so.
+
+    Without one that fits it is what its characters suggest, Windows-1252 for a text in Latin letters; there
+    U+FFFD stands for what cannot be read.
+    """
+    named = named.strip().lower()
+    wider = _WIDER.get(named, named)
+    order = (wider, "utf-8-sig")
+    if wider == "cp1252":
+        order = ("utf-8-sig", wider if named and "utf" not in named else "utf-8")
+    for encoding in order:
+        try:
+            return data.decode(encoding)
+        except (LookupError, ValueError):
+            continue
+    if sum(byte > 127 for byte in data) > _FOREIGN * len(data):
+        from charset_normalizer import from_bytes
+
+        if best := from_bytes(data).best():
+            return str(best)
+    return data.decode("cp1252", "replace")
+
+
+def shorten_id(name: str) -> str:
+    """The beginning of an id that commands take for the whole: of a UUID with its time, of a digest 8 digits;
+    any other name is left as it is.
+    """
+    found = re.fullmatch(
+        r"(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3})-[0-9a-f-]{17}|(?P<digest>[0-9a-f]{8})[0-9a-f]{24}",
+        name,
+    )
+    return (found["uuid"] or found["digest"]) if found else name
+
+
 def shorten(line: str, limit: int) -> str:
     """A line cut to ``limit`` characters, the ellipsis included, as described at ``flatten``."""
     if len(line) <= limit:

@@ -81,6 +81,15 @@ def read_blocks(text: str, *, tables: bool = True, inline: bool = True) -> Itera
             yield _read_code(token, names)
 
 
+def show_inline(text: str) -> str:
+    """A line of Markdown as it is shown: without marks of emphasis, escapes and tags; links stay."""
+    (token,) = _parser(False, True, False).parseInline(text)
+    return "".join(
+        " " if child.type.endswith("break") else "" if child.type == "html_inline" else child.content
+        for child in token.children or ()
+    )
+
+
 def _read_code(token: "Token", path: tuple[str, ...]) -> Block:
     start, end = token.map or (0, 0)
     return Block(
@@ -109,10 +118,12 @@ def _make_row(cells: list[Block], path: tuple[str, ...], *, nested: bool, is_hea
 
 
 @cache
-def _parser(tables: bool, inline: bool) -> "MarkdownIt":
+def _parser(tables: bool, inline: bool, links: bool = True) -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark")
     if tables:
         parser.enable("table")
+    if not links:  # looking for the end of one takes time that grows with the square of open brackets
+        parser.disable(["link", "image"])
     return parser if inline else parser.disable("inline")

@@ -49,6 +49,10 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     ),
     "uvu": (r"Passed: +(\d+)", r"Failed: +(\d+)", r"Skipped: +(\d+)"),
     "mocha": (r"(\d+) passing", r"(\d+) failing", r"(\d+) pending"),
+    "unittest": (r"\.\.\. (ok)$", r"\.\.\. (FAIL|ERROR)$", r"\.\.\. (skipped)"),
+    "lines": (r"(\d+) passed", r"(\d+) (?:failed|errored)", r"(\d+) skipped"),
+    "ctest": (r"( )Passed +[\d.]+ sec", r"\*\*\*(Failed|Timeout|Exception)", r"\*\*\*(Not Run|Skipped)"),
+    "node": (r"(?m)^(?:#|ℹ) pass (\d+)", r"(?m)^(?:#|ℹ) fail (\d+)", r"(?m)^(?:#|ℹ) skipped (\d+)"),
     "cargo": (r"(\d+) passed", r"(\d+) failed", r"(\d+) ignored"),
     "go": (r"(?m)^ *--- (PASS)", r"(?m)^ *--- (FAIL)", r"(?m)^ *--- (SKIP)"),
 }
@@ -117,7 +121,8 @@ def main() -> None:
     print(table := format_table(found))
     if args.write:
         args.write.write_text(f"{PREFACE}\n{table}")
-    result = {**machine.describe(), "right": sum(one.is_right for one in found), "of": len(found)}
+    right = sum(one.is_right for one in found)
+    result = {**machine.describe(), "right": right, "of": len(found), "met": right == len(found)}
     print(json.dumps({**result, "repositories": msgspec.to_builtins(found)}))
 
 
@@ -183,7 +188,7 @@ def _by_hand(place: Path, clone: Path, row: Mapping[str, Any]) -> tuple[Counts |
         return None, first, 0.0
     _run(row["test"], copy, environment)
     again = time.monotonic() - begun
-    numbers = [_sum(re.findall(pattern, output)) for pattern in PATTERNS[row["runner"]]]
+    numbers = [_sum(re.findall(pattern, output, re.MULTILINE)) for pattern in PATTERNS[row["runner"]]]
     shutil.rmtree(place)
     return (Counts(*numbers) if sum(numbers) else None), first, again
 

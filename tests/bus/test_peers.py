@@ -13,10 +13,10 @@ import pytest
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import Consumer
-from shared.bus.peers import Holder, Peers
+from shared.bus.peers import INTERVAL, Holder, Peers
 from shared.contracts import Presence
-from shared.errors import BusUnavailable
-from tests.bus.conftest import AGENTS, consume
+from shared.errors import BusUnavailable, Retry
+from tests.bus.conftest import AGENTS, consume, pull_one
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -282,3 +282,44 @@ async def present(bus: Bus) -> set[str]:
     request = {"multi_last": [subjects.presence(AGENT, "*")], "batch": 100}
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     return {stored.subject.rpartition(".")[2] async for stored in bus.read(stream, request) if stored.data}
+
+
+async def drop_requests(process: Process) -> None:
+    """Take the requests back, and make new ones, as a process does that was full or blocked."""
+    consumer = process.consumers[0]
+    await asyncio.wait([lane.pull.drop() for lane in consumer._lanes])
+    await consumer._advance()
+
+
+async def test_what_was_sent_while_requests_were_taken_back_comes_at_once(server: Server) -> None:
+    # Between accounts the server counts such a message as delivered; so does it what another client pulled.
+    await send(server, "lost", "lost too")
+    assert sorted([await pull_one(server, AGENT), await pull_one(server, AGENT)]) == [b"lost", b"lost too"]
+    process = await Process.start(server)
+    await process.peers.return_lost()
+    assert process.got == []
+    await drop_requests(process)
+    process.watch()
+    await eventually(lambda: bodies(process) == [b"lost", b"lost too"], QUICK)
+    await drop_requests(process)
+    await asyncio.sleep(2 * INTERVAL)
+    assert [delivery.deliveries for delivery in process.got] == [2, 2]
+    await process.stop()
+
+
+async def test_what_is_to_come_later_is_not_taken_for_lost(server: Server) -> None:
+    process = await Process.start(server)
+    tried: list[bytes] = []
+
+    async def fail(delivery: Delivery) -> None:
+        tried.append(delivery.data)
+        raise Retry("not yet", 20.0)
+
+    process.consumers[0]._handler = fail
+    process.watch()
+    await send(server, "later")
+    await eventually(lambda: tried == [b"later"], QUICK)
+    await drop_requests(process)
+    await asyncio.sleep(2 * INTERVAL)
+    assert tried == [b"later"]
+    await process.stop()

@@ -699,6 +699,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         since="2026-01-01",
         until="2026-01-31",
         files=("+12 -3 shop/pay.py",),
+        cut="The clone is shallow: its history begins on 2026-01-02, and what was before is not known",
     ),
     TEST_FAILURE,
     NOT_CHECKED,

@@ -121,7 +121,7 @@ def test_no_agent_sends_what_is_anothers() -> None:
     assert "engineer_send_submissions" not in operations
     assert "engineer_send_approval_answered" not in operations
     assert not any(key.endswith("_send_audit") for key in operations)
-    assert operations["memory_receive_memory_search"]["bindings"]["nats"]["queue"] == "memory"
+    assert operations["memory_receive_memory_health"]["bindings"]["nats"]["queue"] == "memory"
 
 
 def test_streams_say_how_long_they_keep_messages() -> None:

@@ -610,3 +610,18 @@ def test_the_story_holds_for_structs() -> None:
     first.subtasks.append(second)
     assert second.subtasks == []
     assert msgspec.to_builtins(first)["parts"][0]["parts"] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "memory --help", "completion bash", "asyncapi", "policy -h"]
+)
+def test_output_that_cannot_be_written_is_told_in_one_sentence(words: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            mailroom_command(*words.split()), cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: the output cannot be written: No space left on device\n",
+    )

@@ -51,7 +51,7 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
     assert Verdict.from_dict(again.metadata["verdict"]).redo == ("inspection",)
 
     linted = await team.perform("critic", "lint", repo=repo)
-    assert {tool["name"] for tool in linted.metadata["inspection"]["tools"]} == {"ruff"}
+    assert {tool["name"] for tool in linted.metadata["inspection"]["tools"]} == {"ruff", "documents"}
     scanned = await team.perform("critic", "scan_security", repo=repo)
     assert [(tool["name"], tool["files"]) for tool in scanned.metadata["inspection"]["tools"]] == [
         ("bandit", 1)

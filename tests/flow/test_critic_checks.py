@@ -197,7 +197,7 @@ async def test_secrets_are_found_and_never_shown(tmp_path: Path) -> None:
     shown = str(check)
     for secret in (AWS, GITHUB, RANDOM, KEY.splitlines()[1]):
         assert secret[5:] not in shown
-    assert "AKIA… (20 characters)" in shown
+    assert "20 characters, not shown" in shown
 
 
 HARMLESS = [
@@ -269,6 +269,7 @@ async def test_a_whole_inspection(tmp_path: Path) -> None:
         "bandit": False,
         "secret scan": False,
         "oxlint": False,
+        "documents": False,
     }
     assert [(rule.source, [v.source for v in rule.violations]) for rule in found.drift] == [
         ("ARCHITECTURE.md:3", ["app/db.py:1"])
@@ -277,7 +278,8 @@ async def test_a_whole_inspection(tmp_path: Path) -> None:
     text = format_inspection(found)
     assert GITHUB not in text
     assert (
-        " in 8 Python files, 1 JavaScript file and 14 files searched for secrets; 1 of 1 stated rule" in text
+        " in 8 Python files, 1 JavaScript file, 2 documents and 14 files searched for secrets, not their"
+        " history; 1 of 1 stated rule" in text
     )
     assert found.not_checked == ()
     assert {"app/web.py:7", "app/db.py:1", "ARCHITECTURE.md:3"} <= set(
@@ -291,11 +293,13 @@ async def test_what_no_checker_looks_at_is_named(tmp_path: Path) -> None:
     gap = "2 Java files and 1 Kotlin file: Mailroom has no checker for them"
     assert [format_gap(each) for each in found.not_checked] == [gap]
     assert format_inspection(found).startswith(
-        f"0 findings in 3 files searched for secrets. Not checked: {gap}."
+        f"0 findings in 3 files searched for secrets, not their history. Not checked: {gap}."
     )
     assert judge(found) is ResultOutcome.DONE
     secrets = await inspect_repository(tmp_path / "jvm", timeout=60, topics=["secrets"], drift=False)
-    assert format_inspection(secrets).startswith("0 findings in 3 files searched for secrets.\n")
+    assert format_inspection(secrets).startswith(
+        "0 findings in 3 files searched for secrets, not their history.\n"
+    )
     assert (secrets.not_checked, secrets.drift_note) == ((), "")
 
 

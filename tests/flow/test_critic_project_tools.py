@@ -10,13 +10,17 @@ import msgspec
 import pytest
 
 from services.critic import project_tools
+from services.critic.file_tools import sort_files
 from services.critic.inspection import inspect_repository
 from services.critic.project_tools import (
+    TOOLS,
     Prepared,
     open_workshop,
     read_biome,
     read_clippy,
     read_eslint,
+    read_mypy,
+    read_pyright,
     read_tsc,
     read_vet,
 )
@@ -24,6 +28,7 @@ from shared.contracts import Inspection, Preparation
 from shared.projects.environments import Environment
 from shared.sandbox import CommandResult
 from shared.settings import Settings
+from shared.source import read_tree
 from tests.unit.test_source_tree import plant
 
 PROBLEM = Preparation(
@@ -63,6 +68,44 @@ def test_what_the_tools_print_is_read() -> None:
     assert list(read_clippy(result(f'{clippy}{{"reason": "build-finished"}}\n'))) == [
         ("src/lib.rs", "clippy::never_loop", "error", 4, "m")
     ]
+
+
+def test_what_checkers_of_types_print_is_read() -> None:
+    mypy = (
+        "shop/pay.py:7: error: Incompatible return value type  [return-value]\n"
+        'shop/pay.py:9:5: error: Name "x" is not defined  [name-defined]\n'
+        'shop/pay.py:1: error: Cannot find module named "gone"  [import-not-found]\n'
+        "shop/pay.py:2: note: See https://mypy.example.org\nFound 3 errors\n"
+    )
+    assert list(read_mypy(result(mypy))) == [
+        ("shop/pay.py", "return-value", "error", 7, "Incompatible return value type"),
+        ("shop/pay.py", "name-defined", "error", 9, 'Name "x" is not defined'),
+    ]
+    row = '{"file": "/x/a.py", "severity": "error", "rule": "%s", "message": "m",'
+    row += ' "range": {"start": {"line": 3}}}'
+    rows = ", ".join(row % rule for rule in ("reportCallIssue", "reportMissingImports"))
+    pyright = f'No configuration file found.\n{{"generalDiagnostics": [{rows}]}}\n'
+    assert list(read_pyright(result(pyright))) == [("/x/a.py", "reportCallIssue", "error", 4, "m")]
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"pyproject.toml": "[project]\n[tool.mypy]\nstrict = true\n"}, {"mypy"}),
+        ({"mypy.ini": "[mypy]\n"}, {"mypy"}),
+        ({"setup.cfg": "[metadata]\n[mypy]\n"}, {"mypy"}),
+        ({"pyrightconfig.json": "{}"}, {"pyright"}),
+        ({"pyproject.toml": "[tool.pyright]\n[tool.mypy]\n"}, {"mypy", "pyright"}),
+        ({"pyproject.toml": "[tool.mypy.x]\n", "setup.cfg": "[metadata]\n"}, set()),
+        ({"a.py": "import mypy\n"}, set()),
+    ],
+)
+def test_a_checker_of_types_is_used_where_a_project_configures_it(
+    tmp_path: Path, files: dict[str, str], used: set[str]
+) -> None:
+    sources = sort_files(read_tree(plant(tmp_path, {"shop.py": "", **files})))
+    typed = [tool for tool in TOOLS if tool.ecosystem == "python"]
+    assert {tool.name for tool in typed if tool.is_used(sources, ".")} == used
 
 
 ESLINT = """#!/bin/sh

@@ -62,6 +62,26 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
     now = await say(desk, "Actually, the caretaker of the hall is called Selma now")
     assert now.route_used in ("tool:correct", "tool:remember")
     assert "Until now memory held: The caretaker of the hall is called Ibrahim" in now.text
+    # one sentence ends what it names, and nothing else; it is taken back by a word
+    await say(desk, "remember that Jonas works on Mondays", "s3")
+    await say(desk, "remember that the spare key is with Mr Ochs", "s3")
+    moved = await say(desk, "no longer, it's with the Meiers now, not Ochs", "s3")
+    assert "I shall remember: The spare key is with the Meiers" in moved.text
+    assert "Until now memory held: The spare key is with Mr Ochs" in moved.text
+    assert (await say(desk, "who has the spare key?", "s4")).text.startswith(
+        "The spare key is with the Meiers"
+    )
+    assert "Taken back" in (await say(desk, "take that back", "s3")).text
+    assert (await say(desk, "who has the spare key?", "s5")).text.startswith("The spare key is with Mr Ochs")
+    await say(desk, "correction: Jonas does not work on Fridays", "s6")
+    assert "Before that" not in (await say(desk, "does Jonas work on Mondays?", "s7")).text
+    kept = await say(desk, "remember that the porter of the annex lives in Oslo", "s9")
+    other = await say(desk, "correction: the porter of the annex is Selma", "s9")
+    assert other.citations != kept.citations
+    assert "Oslo" in (await say(desk, "where does the porter of the annex live?", "s10")).text
+    liked = await say(desk, "by the way i prefer short answers", "s8")
+    assert (liked.route_used, bool(liked.citations)) == ("tool:remember", True)
+
     for text in ("forget that thing about the caretaker", "Please delete everything you know about the kiln"):
         told = await say(desk, text)
         assert told.route_used == "tool:forget"
@@ -115,20 +135,16 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
         ]
     )
     assert "Today: 12,900 tokens, $0.11." in (await say(desk, "How many tokens have been used today?")).text
-    for text in (
-        "What did scout write me?",
-        "newest letter",
-        "is there mail about a licence",
-        "letters of today",
-    ):
+    for text in ("What did scout write me?", "newest letter", "is there mail about a licence"):
         assert letter.id in (await say(desk, text)).text
     reply = (await say(desk, "Reply to scout: that is fine, we keep it")).text
     assert f"mailroom mail reply {letter.id} 'that is fine, we keep it'" in reply
     assert "There is no server to send mail with" in (await say(desk, "email me the morning briefing")).text
     assert "No letters from critic" in (await say(desk, "any mail from the critic?")).text
-    agents = (await say(desk, "which agents are there, and who is down?")).text
-    assert ("scout: not at work" in agents, "conductor: up" in agents) == (True, False)
-    assert "conductor: up" in (await say(desk, "who is up?")).text
+    agents = (await say(desk, "who is down?")).text
+    assert ("scout: not at work" in agents, "conductor: " in agents) == (True, False)
+    up = (await say(desk, "who is up?")).text
+    assert ("scout: " in up, "conductor: " in up) == (False, True)
     assert (await say(desk, "any dead letters?")).text == "No dead letters."
     goals = [StateChanged.from_json(data).goal for _, _, data in await desk.stored("state.goal.*")]
     failed = {

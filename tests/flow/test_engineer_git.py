@@ -334,3 +334,51 @@ async def test_the_history_of_a_time(tmp_path: Path) -> None:
     none = await read_history(folder, since="2026-04-01")
     assert format_history(none).startswith("There are no commits from 2026-04-01 to today.")
     assert "must be a date such as" in (await read_history(folder, since="; rm -rf /")).problem
+
+
+@pytest.mark.parametrize(
+    ("depth", "since", "files", "first"),
+    [
+        (1, "2026-03-01", (), "2026-03-10"),
+        (2, "2026-02-01", ("+2 -0 b.py",), "2026-02-10"),
+        (2, "2026-03-01", ("+2 -0 b.py",), "2026-02-10"),
+        (1, "", (), "2026-03-10"),
+        (3, "2026-01-01", ("+4 -0 b.py", "+2 -0 a.py"), ""),
+        (9, "2026-02-01", ("+4 -0 b.py",), ""),
+    ],
+)
+async def test_what_a_shallow_clone_does_not_know_is_not_told_as_added(tmp_path, depth, since, files, first):
+    await asyncio.to_thread(commit_on_days, tmp_path / "shop")
+    git(tmp_path, "clone", "--quiet", f"--depth={depth}", f"file://{tmp_path}/shop", "shallow")
+    history = await read_history(tmp_path / "shallow", since=since)
+    assert history.files == files
+    assert history.cut == (
+        f"The clone is shallow: its history begins on {first}, and what was before is not known" * bool(first)
+    )
+    assert history.cut in format_history(history)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "commits", "files"),
+    [
+        ("v1.0", "", 2, ("+4 -0 b.py",)),
+        ("1.0", "", 2, ("+4 -0 b.py",)),
+        ("v1.0", "1.1.0", 1, ("+2 -0 b.py",)),
+        ("", "v1.1.0", 2, ("+2 -0 a.py", "+2 -0 b.py")),
+        ("1.1.0", "2026-03-31", 1, ("+2 -0 b.py",)),
+        ("1.1.0", "1.0", 0, ()),
+    ],
+)
+async def test_the_history_from_one_tag_to_another(
+    tmp_path: Path, since: str, until: str, commits: int, files: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "shop"
+    await asyncio.to_thread(commit_on_days, folder)
+    for name, place in (("v1.0", "HEAD~2"), ("1.1.0", "HEAD~1")):
+        command = ["git", "-C", str(folder), "tag", name, place]
+        await asyncio.to_thread(subprocess.run, command, check=True)
+    found = await read_history(folder, since=since, until=until)
+    assert (found.problem, found.commits, found.files) == ("", commits, files)
+    for wrong in ("v9.9", "--all", "v1.0..v2", "HEAD@{1}", "x" * 500):
+        problem = (await read_history(folder, since=wrong)).problem
+        assert "or a tag of the repository: the last ones are" in problem

@@ -207,6 +207,161 @@ def test_z(torn): pass
     assert (result.passed, result.failed, result.skipped, result.errors) == (2, 0, 2, 1)
 
 
+RERUNS = """\
+import pytest
+from _pytest.runner import runtestprotocol
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    if any(each.failed for each in reports):
+        for each in reports:
+            each.outcome = "rerun" if each.failed else each.outcome
+            item.ihook.pytest_runtest_logreport(report=each)
+        item._initrequest()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for each in reports:
+        item.ihook.pytest_runtest_logreport(report=each)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+def pytest_report_teststatus(report):
+    return ("rerun", "R", "RERUN") if report.outcome == "rerun" else None
+"""
+PARTS = """\
+import unittest
+class T(unittest.TestCase):
+    def test_two_of_four(self):
+        for i in range(4):
+            with self.subTest(i=i): self.assertEqual(i % 2, 0)
+    def test_all(self):
+        for i in range(3):
+            with self.subTest(i=i): pass
+    @unittest.expectedFailure
+    def test_unexpected(self): pass
+"""
+
+
+LOOP = "def test_a(subtests):\n    for i in range(4):\n        with subtests.test(i=i): assert i"
+TORN = "class TestA:\n    def teardown_method(self): raise OSError('torn')\n    def test_a(self): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "counts", "message"),
+    [
+        ({"test_a.py": f"{LOOP} % 2\n"}, (0, 1, 0), "assert (0 % 2)"),
+        ({"test_a.py": f"{LOOP} < 4\n"}, (1, 0, 0), ""),
+        ({"test_a.py": f"{LOOP} < 3\n    assert 1 == 2\n"}, (0, 1, 0), "assert 3 < 3"),
+        ({"test_a.py": PARTS}, (1, 2, 0), "1 != 0"),
+        (
+            {"conftest.py": RERUNS, "test_a.py": "n = []\ndef test_a(): n.append(1); assert n[1:]\n"},
+            (1, 0, 0),
+            "",
+        ),
+        ({"conftest.py": RERUNS, "test_a.py": TORN}, (1, 0, 1), "torn"),
+    ],
+)
+async def test_each_test_counts_once(run, files, counts, message):
+    result = await run({"pytest.ini": QUICK, **files})
+    assert (result.passed, result.failed, result.errors) == counts
+    assert len({each.test for each in result.failures}) == len(result.failures) == sum(counts[1:])
+    assert message in " ".join(each.message for each in result.failures)
+
+
+@pytest.mark.parametrize(
+    ("files", "place", "message"),
+    [
+        ({"a.py": "\ndef f(:\n", "test_a.py": "import a\n"}, "a.py:2", "SyntaxError"),
+        ({"a.py": "import nothing_like_this\n", "test_a.py": "import a\n"}, "a.py:1", "nothing_like_this"),
+        (
+            {"a.py": "x = 1\nraise ValueError('no')\n", "test_a.py": "\nimport a\n"},
+            "a.py:2",
+            "ValueError: no",
+        ),
+        ({"test_a.py": "def test_a(:\n"}, "test_a.py:1", "SyntaxError"),
+        ({"one/test_a.py": "", "two/test_a.py": ""}, "", "import file mismatch"),
+        (
+            {"p/__init__.py": "from p import gone\n", "test_a.py": "import p\n"},
+            "p/__init__.py:1",
+            "cannot import name",
+        ),
+    ],
+)
+async def test_what_cannot_be_collected_is_placed_where_it_breaks(run, files, place, message):
+    result = await run({"pytest.ini": QUICK, **files})
+    (failure,) = result.failures
+    assert message in failure.message
+    assert failure.source.endswith(place)
+
+
+async def test_skips_are_told_with_their_reasons(run):
+    text = """\
+import pytest
+@pytest.mark.skip(reason="no display")
+def test_a(): pass
+@pytest.mark.parametrize("n", range(3))
+def test_b(n): pytest.skip("no translations")
+def test_c(): pytest.importorskip("nothing_like_this")
+"""
+    result = await run({"pytest.ini": QUICK, "test_a.py": text})
+    assert result.skipped == 5
+    assert result.notes[0].startswith("Skipped: no translations (3), no display (1)")
+
+
+async def test_the_variant_of_ci_that_skips_fewer_counts(run):
+    steps = "      - run: pytest\n      - run: pytest --run-slow\n      - run: pytest --broken\n"
+    conftest = """\
+import pytest
+def pytest_addoption(parser):
+    parser.addoption("--run-slow", action="store_true")
+    parser.addoption("--broken", action="store_true")
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--run-slow"):
+        items[0].add_marker(pytest.mark.skip(reason="slow"))
+"""
+    files = {
+        ".github/workflows/test.yml": f"on: push\njobs:\n  t:\n    steps:\n{steps}",
+        "pytest.ini": QUICK,
+        "conftest.py": conftest,
+        "test_a.py": "def test_a(): pass\ndef test_b(): pass\n",
+    }
+    result = await run(files)
+    assert (result.passed, result.skipped, result.command) == (2, 0, "pytest --run-slow")
+    assert "the variant of CI that skips fewer tests" in result.notes[-1]
+
+
+async def test_what_passes_alone_is_flaky_for_every_runner(run):
+    body = """\
+import os, unittest
+class T(unittest.TestCase):
+    def test_bad(self): self.fail()
+    def test_slow(self):
+        seen = os.path.exists("seen")
+        open("seen", "w").close()
+        self.assertTrue(seen)
+"""
+    result = await run({"test_a.py": body})
+    assert (result.passed, result.failed, result.flaky) == (1, 1, ("test_a.T.test_slow",))
+
+
+async def test_what_is_built_before_the_tests_may_fail(run, tmp_path):
+    calls = ("./made.sh", "touch seen{1,2}", "cp se*2 copied", "bash broken.sh", "sh gone/make.sh")
+    steps = "".join(f"      - run: {call}\n" for call in (*calls, "python -m unittest"))
+    there = "all(map(os.path.exists, ('made2', 'seen2', 'copied')))"
+    files = {
+        ".github/workflows/test.yml": f"on: push\njobs:\n  t:\n    steps:\n{steps}",
+        "broken.sh": "nothing-like-this\n",
+        "test_a.py": "import os, unittest\nclass T(unittest.TestCase):\n"
+        f"    def test_a(self): self.assertTrue({there})\n",
+    }
+    # CI runs its steps by bash, and so a script that does not say by what.
+    lay_out(tmp_path / "project", {"made.sh": "touch made{1,2}\n"})
+    (tmp_path / "project/made.sh").chmod(0o755)
+    result = await run(files)
+    assert (result.passed, result.failed) == (1, 0)
+    said = "`bash broken.sh`, a step before the tests, failed: it needs nothing-like-this"
+    assert result.notes[0].startswith(said)
+
+
 async def test_failures_for_want_of_a_network_are_told(run):
     text = """\
 import socket
@@ -250,7 +405,7 @@ async def test_no_tests_in_what_pytest_finds(run):
 
 
 async def test_no_way_to_test_and_no_sense_in_the_way_stated(run):
-    result = await run({"README.md": "# x"})
+    result = await run({"notes.csv": "x"})
     assert (result.problem, result.cure, result.command, result.passed) == (NOTHING_FOUND, NAME_ONE, "", -1)
     result = await run({".mailroom.yaml": "test: 5\n"})
     assert result.problem.startswith(".mailroom.yaml:1: test must be a command")

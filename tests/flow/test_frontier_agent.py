@@ -110,6 +110,13 @@ async def test_news_tells_of_broken_feeds_and_repeats_nothing(team: Team, site: 
     assert [item["title"] for item in again.metadata["news_items"]] == ["An older thing"]
     none = await team.perform("frontier", "monitor_ai_news")
     assert none.output.startswith("The feeds hold no news that was not reported before.")
+    all_of_it = await team.perform("frontier", "monitor_ai_news", again=True)
+    titles = [item["title"] for item in all_of_it.metadata["news_items"]]
+    assert sorted(titles) == ["A graph of everything remembered", "An older thing"]
+    named = await team.perform("frontier", "monitor_ai_news", again=True, about="the older things")
+    assert [item["title"] for item in named.metadata["news_items"]] == ["An older thing"]
+    other = await team.perform("frontier", "monitor_ai_news", again=True, about="trams")
+    assert other.output.startswith("The feeds hold nothing about trams.")
 
 
 async def test_a_research_brief_is_saved_with_its_sources(team: Team) -> None:

@@ -267,27 +267,34 @@ async def test_a_text_stays_as_long_as_a_file_has_it(memory: DirectMemory, root:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("name", "text"),
     [
-        "- The winch key of slip three hangs behind the blue door.",
-        "The winch key of slip three hangs behind the blue door.",
-        "## Keys\n\nThe winch key of slip three hangs behind the blue door.",
-        "> The winch key of slip three hangs behind the blue door.",
-        "1. The winch key of slip three hangs behind the blue door.",
+        ("b.md", "# B\n\n- {}\n- The ladder of the crow's nest has nineteen rungs.\n"),
+        ("b.txt", "{}\n\nThe ladder of the crow's nest has nineteen rungs.\n"),
+        ("b.org", "* B\n- {}\n- The ladder of the crow's nest has nineteen rungs.\n"),
+        ("deep/b.md", "{}\n\nThe ladder of the crow's nest has nineteen rungs.\n"),
+        ("b.rst", "B\n=\n\n{}\n\nThe ladder of the crow's nest has nineteen rungs.\n"),
     ],
 )
-async def test_a_retired_text_is_known_again_when_another_file_says_it(
-    memory: DirectMemory, root: Path, said: str
+async def test_a_text_that_was_retired_is_told_when_another_file_has_it(
+    name: str, text: str, memory: DirectMemory, root: Path
 ) -> None:
+    said = "The winch key of slip three hangs behind the blue door."
     async with watching(memory, root) as folder:
-        drop(root, "a.md", f"# A\n\n{said}\n\nThe bilge pump of the Hulda was made in 1983.\n")
+        drop(
+            root,
+            "a.md",
+            text.format(said) if name == "b.md" else f"# A\n\n- {said}\n- It is a small harbour.\n",
+        )
         await taken(folder, 1)
-        (key,) = [node.id for node in (await memory.nodes()).values() if "winch key" in node.body]
-        await memory.write(MemoryWrite(sender="user", retire=(key,)))
-        drop(root, "b.md", f"# B\n\n{said}\n\nThe ladder of the crow's nest has nineteen rungs.\n")
+        (node,) = [each for each in (await memory.nodes()).values() if "winch key" in each.body]
+        done = await memory.write(MemoryWrite(sender="user", nodes=(node,), retire=(node.id,), insist=True))
+        assert not done.error
+        drop(root, name, text.format(said if node.body == said else node.body.removeprefix("- ")))
         await taken(folder, 2)
-        found = [node for node in (await memory.nodes()).values() if "winch key" in node.body]
-        assert [node.metadata["file"] for node in found] == ["b.md"]
+        reasons = folder.status()["left_out"].get(name, [])
+    stored = [each for each in (await memory.nodes()).values() if "winch key" in each.body]
+    assert stored or any("retired" in reason for reason in reasons)
 
 
 async def test_what_cannot_have_been_written_then_is_left_out_and_the_rest_kept(

@@ -1,17 +1,37 @@
 """What an agent can do to the memories of others, tried with its own key on a running memory daemon."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from services.memory.__main__ import for_people
 from shared import subjects
-from shared.contracts import Edge, EdgeKey, EdgesQuery, MemoryWrite, MemoryWritten, Node, Relation, Source
+from shared.bus import Bus
+from shared.contracts import (
+    Edge,
+    EdgeKey,
+    EdgesQuery,
+    ListQuery,
+    MemoryQuery,
+    MemoryWrite,
+    MemoryWritten,
+    Node,
+    PathsQuery,
+    Question,
+    Relation,
+    Response,
+    Source,
+    TraverseQuery,
+)
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusUnavailable, Refused
 from shared.memory import Memory, WriteRefused
+from shared.memory.ownership import reads_for
+from shared.queries.records import scan
+from shared.reasoning.recall import MemoryRecall, recall_patterns
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -150,6 +170,7 @@ async def test_maintenance_is_for_people_alone(office: Office, verb: str) -> Non
     for subject in (f"memory.{verb}", f"memory.{verb}.user", f"memory.{verb}.engineer"):
         with pytest.raises(BusUnavailable):
             await engineer.request(subject, b"{}", timeout=0.3)
+    query = b'{"id": "any"}' if verb == "history" else b"{}"
     answered: list[bytes] = []
 
     async def answer(data: bytes) -> bytes:
@@ -161,7 +182,7 @@ async def test_maintenance_is_for_people_alone(office: Office, verb: str) -> Non
         await endpoint(b"{}", "engineer")
     assert not answered
     assert await endpoint(b"{}", subjects.USER) == b"done"
-    assert json.loads(await office.user.request(f"memory.{verb}", b"{}"))
+    assert json.loads(await office.user.request(f"memory.{verb}", query))
 
     async def ready() -> bool:
         return (await Memory(office.user).health())["status"] == "ok"
@@ -203,3 +224,128 @@ async def test_no_agent_counts_how_often_nodes_were_shown_or_dates_its_own_chang
     assert [each for each in edges if later in (each.touched_at, each.created_at)] == []
     with pytest.raises(Refused, match="access_count is not a field"):
         await engineer.request("memory.add", b'{"title": "The quay is dry", "access_count": 9}')
+
+
+# --- what is private -----------------------------------------------------------------------------
+
+NOTE = "The lantern oil of the harbour is paid from a purse that nobody may see: pelargonium"
+SECRET = "pelargonium"
+PATTERN = "When the lantern oil is ordered, pay it from the pelargonium purse"
+PRIVATE = Source(agent="scout", session="agents/scout/notes.md", channel="ingest")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def told(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """An office whose memory has private notes of scout, joined with what everybody knows."""
+    office = Office(tmp_path_factory.mktemp("told"), MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory", "nexus"])
+        user = Memory(office.user)
+        await user.add(
+            Node(id="open-a", title="The lantern oil of the harbour is ordered each spring"),
+            Node(id="open-b", title="Barrels of the harbour are rolled to the north shed"),
+            Node(id="secret", title=NOTE, body=NOTE, source=PRIVATE, tags=("oil",)),
+            Node(id="taught", kind="pattern", title=PATTERN, body=PATTERN, source=PRIVATE),
+            Node(id="gone", title=f"{NOTE}, once", source=PRIVATE),
+            edges=[
+                Edge(from_id="open-a", to_id="secret", weight=0.9),
+                Edge(from_id="secret", to_id="open-b", weight=0.9),
+            ],
+            insist=True,
+        )
+        await user.retire("gone")
+        yield office
+    finally:
+        await office.close()
+
+
+async def ask_nexus_as(office: Office, bus: Bus, text: str) -> Response:
+    question = Question(sender=bus.name, recipient=subjects.NEXUS, text=text)
+    await bus.store(
+        subjects.mail(subjects.NEXUS, bus.name), question.to_json(), headers={"Nats-Msg-Id": question.id}
+    )
+    found: list[Response] = []
+
+    async def is_answered() -> bool:
+        async for each in scan(office.user, subjects.OFFICE, subjects.mail(bus.name, subjects.NEXUS)):
+            answer = Response.from_json(each.data)
+            found.extend([answer] if answer.cause == question.id else [])
+        return bool(found)
+
+    await eventually(is_answered, 60)
+    return found[0]
+
+
+ASKED = "Who pays the lantern oil of the harbour?"
+Path = Callable[[Office, Bus], Awaitable[object]]
+PATHS: dict[str, Path] = {
+    "search": lambda _, bus: Memory(bus).search(ASKED),
+    "search among filters": lambda _, bus: Memory(bus).search(
+        ASKED, tags=("oil",), agent="scout", session=PRIVATE.session
+    ),
+    "search deep": lambda _, bus: Memory(bus).search(ASKED, deep=True),
+    "search in the past": lambda _, bus: Memory(bus).search(ASKED, history=True),
+    "search beside an anchor": lambda _, bus: Memory(bus).search(ASKED, anchors=("open-a",)),
+    "search at a version": lambda _, bus: Memory(bus).search(ASKED, at=1),
+    "get": lambda _, bus: Memory(bus).get("secret", "taught", "gone"),
+    "get at a version": lambda _, bus: Memory(bus).get("secret", at=1),
+    "list": lambda _, bus: Memory(bus).nodes(ListQuery(limit=1_000, retired=True)),
+    "list of an agent": lambda _, bus: Memory(bus).nodes(ListQuery(agent="scout")),
+    "list at a version": lambda _, bus: Memory(bus).nodes(ListQuery(at=1)),
+    "edges": lambda _, bus: Memory(bus).edges(EdgesQuery(node="secret")),
+    "traverse": lambda _, bus: Memory(bus).traverse(TraverseQuery(start=("open-a",), depth=3)),
+    "traverse from it": lambda _, bus: Memory(bus).traverse(TraverseQuery(start=("secret",))),
+    "paths": lambda _, bus: Memory(bus).ask("paths", PathsQuery(from_id="open-a", to_id="open-b")),
+    "briefing of its own": lambda _, bus: Memory(bus).brief(bus.name),
+    "briefing of scout": lambda _, bus: Memory(bus).brief("scout"),
+    "picture": lambda _, bus: bus.request("memory.picture", b"{}", timeout=0.3),
+    "versions": lambda _, bus: bus.request("memory.versions", b"{}", timeout=0.3),
+    "history": lambda _, bus: bus.request("memory.history", b'{"id": "secret"}', timeout=0.3),
+    "recall for a prompt": lambda _, bus: MemoryRecall(Memory(bus)).recall(ASKED),
+    "patterns for a prompt": lambda _, bus: recall_patterns(Memory(bus), "Order and pay the lantern oil"),
+    "the write gate": lambda _, bus: Memory(bus).add(Node(title=NOTE.partition(":")[0])),
+    "a reader of its own choice": lambda _, bus: read_as(bus, "scout"),
+    "the front desk": lambda office, bus: ask_nexus_as(office, bus, ASKED),
+    "the front desk, to forget": lambda office, bus: ask_nexus_as(office, bus, "forget the lantern oil"),
+}
+
+
+async def read_as(bus: Bus, name: str) -> bytes:
+    """A search that names another reader, as nexus may."""
+    query = msgspec.json.encode(MemoryQuery(text=ASKED))
+    return await bus.request("memory.search", query, headers={subjects.READER_HEADER: name})
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_what_is_private_stays_so_on_every_path(told: Office, path: str) -> None:
+    bus = await told.connect("engineer")
+    try:
+        answer = repr(await PATHS[path](told, bus))
+    except (Refused, BusUnavailable) as error:
+        answer = str(error)
+    assert SECRET not in answer
+    assert '"secret"' not in answer
+    await bus.close()
+
+
+async def test_the_owner_and_people_read_what_is_private(told: Office) -> None:
+    for name in ("scout", "user", "nexus"):
+        bus = told.user if name == "user" else await told.connect(name)
+        for path in ("search", "get", "list", "traverse", "recall for a prompt"):
+            assert SECRET in repr(await PATHS[path](told, bus)), (name, path)
+    assert SECRET in (await ask_nexus_as(told, told.user, ASKED)).text
+    desk = await told.connect("nexus")
+    reads_for.set("engineer")
+    assert SECRET not in repr(await Memory(desk).search(ASKED))
+    reads_for.set("scout")
+    assert SECRET in repr(await Memory(desk).search(ASKED))
+    reads_for.set("")
+
+
+@pytest.mark.parametrize("tag", ["global", "engineer", "Engineer", "eng", ""])
+async def test_what_is_tagged_for_others_is_read_by_them(told: Office, tag: str) -> None:
+    user, engineer = Memory(told.user), await client(told, "engineer")
+    node_id, tags = f"tag-{tag or 'none'}", (tag,) if tag else ()
+    await user.add(Node(id=node_id, title=f"Buoy {tag} is green", source=PRIVATE, tags=tags), insist=True)
+    assert bool(await engineer.get(node_id)) is (tag in ("global", "engineer"))
+    assert bool(await Memory(told.user).get(node_id))

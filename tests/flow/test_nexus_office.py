@@ -14,6 +14,7 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import Question, Response, ResultOutcome, Task, TaskResult, TaskStatus, generate_task_id
+from shared.memory import Memory
 from tests.support.http import Site
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -70,7 +71,9 @@ async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office
     text = "The staging server of the shop is called heron and stands in the cellar."
     kept = await perform(pair, "remember", text=text, tags=["staging"], kind="fact")
     node_id = kept.metadata["id"]
-    assert kept.output == f"Remembered as memory node {node_id}."
+    assert kept.output == f"Remembered: {text} (memory node {node_id[:8]})"
+    (stored,) = await Memory(pair.user).get(node_id)
+    assert stored.source.agent == "user"  # who said it, and not the desk that kept it
     found = await perform(pair, "recall", question="What is the staging server called?")
     assert found.evidence_refs[0] == node_id
     assert "heron" in found.output

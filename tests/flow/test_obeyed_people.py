@@ -197,6 +197,7 @@ async def test_a_task_of_an_agent_has_no_action_done_that_is_a_persons(office: O
         "remember": {"text": "The office key hangs in the garden behind the shed."},
         "send_mail": {"recipient": "ana@example.org", "subject": "x", "body": "y"},
         "show_calendar": {"days": 1},
+        "tell_appointments": {"question": "what is next?"},
     }
     (page,) = [each for each in await read_presences(office.user) if each.agent == subjects.NEXUS]
     async with office.server.connection(ENGINEER) as engineer:

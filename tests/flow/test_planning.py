@@ -70,6 +70,20 @@ REQUESTS = {
         "what license does {path} have?",
         "which license is {path} under",
     ],
+    "support": [
+        "does {path} support python 3.9?",
+        "which python versions does {path} work with?",
+        "can {path} be used with node 16?",
+        "what is the minimum go version of {path}",
+        "will {path} run on Python 3.14?",
+    ],
+    "outdated": [
+        "which dependencies are outdated in {path}?",
+        "are there newer versions of the packages that {path} needs?",
+        "which packages of {path} have newer releases?",
+        "list the outdated packages of {path}",
+        "are the libraries of {path} up to date",
+    ],
     "history": [
         "show the commit history of {path}",
         "update me on what changed in {path} this week",
@@ -193,7 +207,6 @@ PARTS = {
     "run lint and format checks on {path}": "'format'",
     "what's new in machine learning this week": "'learning this week'",
     "Run only the tests that mention comma in {path}": "'only the tests that mention comma'",
-    "What changed in {path} since v2.11.0": "'since v2.11.0'",
     "check up on {path} but skip the linter": "'skip the linter'",
     "run the tests of {path} except {path}/b": "'except {path}/b'",
     "research retrieval augmented generation since 2024, max 3 papers": "'since 2024', 'max 3 papers'",

@@ -29,7 +29,9 @@ class _InProcess:
 
     name = "tester"
 
-    async def request(self, subject: str, payload: bytes, timeout: float = 0.0) -> bytes:
+    async def request(
+        self, subject: str, payload: bytes, timeout: float = 0.0, headers: object = None
+    ) -> bytes:
         embedder, classifiers = open_models()
         if subject == subjects.memory("classify"):
             query = msgspec.json.decode(payload, type=ClassifyQuery)

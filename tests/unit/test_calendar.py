@@ -120,7 +120,11 @@ async def test_a_broken_event_does_not_hide_the_others(tmp_path: Path) -> None:
     agenda = await read_agenda(made, 1, "2027-01-15")
     assert "Fri 2027-01-15 10:00 to 11:00 Good" in told(agenda)
     assert not any("Bad" in line for line in told(agenda))
-    assert agenda.problems == ("3 events of the calendar cannot be read.",)
+    assert [problem.partition(":")[0] for problem in agenda.problems] == [
+        "The entry 'Bad rule' cannot be read",
+        "The entry 'Bad date' cannot be read",
+        "1 event of the calendar cannot be read.",
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x00\xff" * 50, b"<html>sign in</html>"])
@@ -181,7 +185,7 @@ async def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(ActionError, match="Is a directory"):
         await read_agenda(load(tmp_path, str(tmp_path)))
     made = config(tmp_path)
-    with pytest.raises(ActionError, match="Ask for 1 to 366 days"):
+    with pytest.raises(ActionError, match="Ask for 1 to 400 days"):
         await read_agenda(made, 0)
     with pytest.raises(ActionError, match="is no date"):
         await read_agenda(made, 1, "Friday")
@@ -194,3 +198,39 @@ async def test_what_is_missing_is_said(tmp_path: Path) -> None:
 async def test_without_a_zone_it_is_the_machines(tmp_path: Path) -> None:
     made = config(tmp_path, "SUMMARY:Tea\nDTSTART:20270115T160000\nDTEND:20270115T163000", zone="")
     assert told(await read_agenda(made, 1, "2027-01-15")) == ["Fri 2027-01-15 16:00 to 16:30 Tea"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "at"),
+    [
+        ("W. Europe Standard Time", "09:00"),
+        ('"(UTC+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna"', "09:00"),
+        ('"(UTC-05:00) Eastern Time (US & Canada)"', "15:00"),
+        ('"(UTC+05:30) Chennai, Kolkata, Mumbai, New Delhi"', "05:30"),
+        ("/mozilla.org/20050126_1/America/New_York", "15:00"),
+        ("GMT-0500", "16:00"),
+        ("UTC+2", "09:00"),
+        ("Nowhere/Land", "09:00"),
+    ],
+)
+async def test_zones_as_programs_name_them(zone: str, at: str, tmp_path: Path) -> None:
+    made = config(tmp_path, f"SUMMARY:Call\nDTSTART;TZID={zone}:20260715T090000\nDURATION:PT15M")
+    agenda = await read_agenda(made, 1, "2026-07-15")
+    assert [event.start[11:16] for event in agenda.events] == [at]
+    assert ["unknown" in problem for problem in agenda.problems] == ([True] if "Nowhere" in zone else [])
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "DTSTART:20261103T143000",
+        "DTSTART:20261103T143000Z",
+        "DTSTART;TZID=Europe/Zurich:20261103T143000",
+        "DTSTART;TZID=America/New_York:20261103T143000",
+        "DTSTART;VALUE=DATE:20261103",
+    ],
+)
+async def test_the_day_until_which_something_repeats_belongs_to_it(start: str, tmp_path: Path) -> None:
+    made = config(tmp_path, f"SUMMARY:Call\n{start}\nRRULE:FREQ=WEEKLY;UNTIL=20261201")
+    found = [(await read_agenda(made, 1, day)).events for day in ("2026-11-24", "2026-12-01", "2026-12-08")]
+    assert [len(events) for events in found] == [1, 1, 0]

@@ -5,7 +5,13 @@ from pathlib import Path
 import click
 import pytest
 
-from services.cli.commands.options import FolderType, parse_context, resolve_context, resolve_text
+from services.cli.commands.options import (
+    FolderType,
+    parse_context,
+    print_resolved,
+    resolve_context,
+    resolve_text,
+)
 
 
 @pytest.fixture
@@ -50,7 +56,27 @@ def test_relative_paths_in_a_text_become_absolute(here: Path, text: str, expecte
     ],
 )
 def test_other_words_stay(here: Path, text: str) -> None:
-    assert resolve_text(text) == (text, {})
+    kept, resolved = resolve_text(text)
+    assert (kept, any(resolved.values())) == (text, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("Run the tests of ./nope", "./nope"),
+        ("Lint ../nope.", "../nope"),
+        ("Check up on './no such folder'", "./no such folder"),
+        ("check ~/nope, please", "~/nope"),
+        ("Compare ./nope/deep and ./app", "./nope/deep"),
+    ],
+)
+def test_a_path_that_does_not_exist_is_told(
+    text: str, missing: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = resolve_text(text)[1]
+    assert [written for written, path in resolved.items() if not path] == [missing]
+    print_resolved({missing: resolved[missing]})
+    assert capsys.readouterr().err == f"{missing} does not exist in {here / 'here'}\n"
 
 
 def test_a_path_that_gets_a_space_gets_quotes_and_is_told(

@@ -542,3 +542,73 @@ def test_the_source_of_an_answer_is_told() -> None:
     assert resolve("where does that come from?", DEPLOYS, NOW).reply == "Memory has it from: user, 2026-11-02"
     assert resolve("who told you that", KEPT, NOW).reply == "You told me, in this conversation."
     assert not resolve("how do you know that?", UNKNOWN, NOW).reply
+
+
+WORKED = talk(
+    "Run the tests of /srv/shop", "I started goal goal_abcdef12", route="conductor", goal="goal_abcdef12"
+)
+DATED = talk(
+    "remind me at 3pm to water the plants",
+    "I shall remind you on Wednesday 18 March 2026 at 15:00 (Europe/Berlin, UTC+01:00): water the plants\n"
+    "It is reminder r81c2aabbcc.",
+    route="tool:reminder_set",
+)
+AGENDA = talk(
+    "when is Anna coming",
+    "In 2 days:\n- Fri 2026-03-20 14:00 to 15:30 Anna Lindt visits",
+    route="tool:calendar",
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "meant"),
+    [
+        # work once more, at another time, regularly, in another folder
+        (WORKED, "once more please", "Run the tests of /srv/shop"),
+        (WORKED, "one more time", "Run the tests of /srv/shop"),
+        (WORKED, "and for /srv/blog too", "Run the tests of /srv/blog"),
+        (WORKED, "not that one, /srv/store", "Run the tests of /srv/store"),
+        (WORKED, "sorry i meant ~/store", "Run the tests of ~/store"),
+        (WORKED, "do that every morning at 6", "/schedule Run the tests of /srv/shop every morning at 6"),
+        (
+            WORKED,
+            "not today, do it on thursday night",
+            "/night_job Run the tests of /srv/shop on thursday night",
+        ),
+        (WORKED, "do it again tonight", "/night_job Run the tests of /srv/shop tonight"),
+        (WORKED, "result?", "/goals How does goal goal_abcdef12 stand?"),
+        (WORKED, "any news yet?", "/goals How does goal goal_abcdef12 stand?"),
+        (WORKED, "do you like music", "do you like music"),
+        # a reminder that is to repeat
+        (DATED, "do that every day", "Move the reminder r81c2aabbcc to every day at 15:00"),
+        (DATED, "every week actually", "Move the reminder r81c2aabbcc to every week on Wednesday at 15:00"),
+        (DATED, "on weekdays", "Move the reminder r81c2aabbcc to on weekdays at 15:00"),
+        (DATED, "every friday at 9 please", "Move the reminder r81c2aabbcc to every friday at 9"),
+        (DATED, "hm can we do 6 instead", "Move the reminder r81c2aabbcc to 6"),
+        # an event that was told of
+        (AGENDA, "how long is it", "/calendar how long is “Anna Lindt visits” on 2026-03-20"),
+        (AGENDA, "how long does she stay", "/calendar how long does “Anna Lindt visits” on 2026-03-20 stay"),
+        (AGENDA, "and after that?", "/calendar What is after “Anna Lindt visits” on 2026-03-20?"),
+        (AGENDA, "and before?", "/calendar What is before “Anna Lindt visits” on 2026-03-20?"),
+        # where memory has it from
+        (OWNER, "are you sure?", "Memory has it from: user, 2026-11-02"),
+        (OWNER, "who says that?", "Memory has it from: user, 2026-11-02"),
+    ],
+)
+def test_what_follows_on_what_just_happened(before: Conversation, said: str, meant: str) -> None:
+    found = resolve(said, before, NOW)
+    assert (found.reply or found.text) == meant
+
+
+def test_the_other_one_is_what_was_told_of_before() -> None:
+    earlier = talk("remind me at 12 to eat", "It is reminder ra000000001.", route="tool:reminder_set")
+    both = msgspec.structs.replace(DATED, turns=(*earlier.turns, *DATED.turns))
+    for said in ("cancel the other one", "no, delete the other reminder please"):
+        assert "ra000000001" in resolve(said, both, NOW).text
+    assert resolve("move the other one to 5", both, NOW).text == "move reminder ra000000001 to 5"
+    assert resolve("cancel the other one", DATED, NOW).text == "cancel the other one"
+
+
+def test_words_beside_a_time_are_no_name() -> None:
+    for said in ("the day after at half a mind", "maybe better around 6 when Tom is back"):
+        assert "Ana" in resolve(said, REMINDER, NOW).text or resolve(said, REMINDER, NOW).text == said

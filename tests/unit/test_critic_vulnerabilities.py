@@ -13,7 +13,7 @@ import pytest
 
 from services.critic import vulnerability_scan
 from services.critic.file_tools import sort_files
-from services.critic.scans import _finding, look_up
+from services.critic.scans import _finding, find_outdated, look_up
 from shared.projects.reading import ProjectFiles
 from shared.projects.reading.locks import read_locked
 from shared.source import read_tree
@@ -85,6 +85,9 @@ KNOWN: dict[str, Any] = {
             {"id": "PYSEC-1", "aliases": ["CVE-2019-1"], "summary": "Escape", "fixed_in": ["2.10.1"]}
         ]
     },
+    "/pypi/jinja2/json": {"info": {"version": "3.1.6"}},
+    "/@babel%2Fcore/latest": {"version": "7.28.0"},
+    "/lodash/latest": {"version": "4.17.21"},
     "/pypi/idna/3.10/json": {"vulnerabilities": [{"id": "PYSEC-2", "withdrawn": "2020-01-01"}]},
 }
 ADVISORY = {
@@ -183,3 +186,44 @@ async def test_without_a_grant_it_says_which_would_help(tmp_path: Path) -> None:
     assert (check.tool.files, check.findings) == (0, ())
     nothing = await look_up(sort_files(read_tree(plant(tmp_path / "none", {"a.py": ""}))), timeout=10)
     assert (nothing.not_checked, nothing.tool.files) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "newest"),
+    [
+        ("pypi newest", ["PyPI", "jinja2", "2.10"], ["3.1.6"]),
+        ("npm newest", ["npm", "@babel/core", "7.2.0"], ["7.28.0"]),
+        ("npm newest", ["npm", "lodash", "4.17.21"], ["4.17.21"]),
+        ("pypi newest", ["PyPI", "gone", "1"], []),
+        ("npm newest", ["npm", "../../etc", "1"], []),
+    ],
+)
+def test_registries_tell_the_newest_release(
+    tmp_path: Path, address: str, source: str, package: list[str], newest: list[str]
+) -> None:
+    assert [row[1] for row in ask(tmp_path, source, address, [package])] == newest
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "said"),
+    [
+        ("jinja2==2.10", [[0, "3.1.6"]], "- jinja2 2.10, newest 3.1.6 (requirements.txt:1)"),
+        ("jinja2==3.1.6", [[0, "3.1.6"]], "Of 1 locked dependency, 0 have a newer release."),
+        ("a==1.9\nb==1.10", [[0, "1.10"], [1, "1.9"]], "Of 2 locked dependencies, 1 has a newer"),
+        ("a==2.0", [[0, "2.0rc1"]], "dependency, 0 have"),
+        ("jinja2", [], "The project locks no versions"),
+        ("", [], "The project locks no versions"),
+    ],
+)
+async def test_what_is_outdated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, rows: list[Any], said: str
+) -> None:
+    async def answer(*_: Any) -> list[bytes]:
+        return [json.dumps([*row, "", "", []]).encode() for row in rows]
+
+    monkeypatch.setattr("services.critic.scans._ask", answer)
+    sources = sort_files(read_tree(plant(tmp_path, {"requirements.txt": f"{lines}\n"})))
+    found = await find_outdated(sources, timeout=10, granted=["python"])
+    assert said in found.output
+    refused = await find_outdated(sources, timeout=10)
+    assert rows == [] or "https://pypi.org may not be asked (grant the reach 'python')" in refused.output

@@ -11,6 +11,7 @@ from services.memory.classifier import open_classifier
 from services.nexus.routing.decider import decide_by_scores, is_vague
 from services.nexus.routing.decision import Decision, fits
 from services.nexus.routing.following import normalise, read_features
+from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import decide_by_rule, find_language, qualify, read_languages
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
@@ -49,7 +50,8 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
 def test_what_the_desk_can_do_is_one_screen_with_every_tool() -> None:
     grouped = [name for tools, _ in GROUPS.values() for name in tools.split()]
     assert sorted(grouped) == sorted(name for name, tool in TOOLS.items() if not tool.hidden)
-    lines = asyncio.run(explain_capabilities(None, None, Words())).text.splitlines()  # type: ignore[arg-type]
+    asked = Request(asker="user", letter_id="q", text="what can you do?")
+    lines = asyncio.run(explain_capabilities(None, asked, Words())).text.splitlines()  # type: ignore[arg-type]
     assert len(lines) < 20
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("- Schedules:") for line in lines)

@@ -27,8 +27,12 @@ from services.engineer.results import (
     distinct,
     failure,
     format_place,
+    needs_network,
     read_junit,
 )
+from services.engineer.testing import find_coverage, name_absent, name_tests
+from shared.projects.reading import ProjectFiles
+from shared.projects.reading.test_commands import TestCommand
 
 ROOT = Path("/copy/project")
 
@@ -55,6 +59,9 @@ FAILED tests/test_a.py::TestX::test_bad - assert 1 == 2
 ERROR tests/test_b.py
 1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error in 0.05s
 """
+
+
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
 def test_pytest_text():
@@ -583,3 +590,110 @@ def test_text_without_the_proof_of_its_end_is_cut(parse, text, cut):
     results = parse(text, ROOT)
     assert results is not None
     assert (cut in results.cut) if cut else not results.cut
+
+
+@pytest.mark.parametrize(
+    ("said", "networked"),
+    [
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", True),
+        ("Error: getaddrinfo ENOTFOUND example.org", True),
+        ("dial tcp: lookup example.org: no such host", True),
+        ("curl: (6) Could not resolve host: example.org", True),
+        ("java.net.UnknownHostException: example.org", True),
+        ("ModuleNotFoundError: No module named 'nothing'", False),
+        ("FileNotFoundError: [Errno 2] No such file: 'host'", False),
+        ("ResolutionError: unable to resolve ./module", False),
+        ("AssertionError: assert 404 == 200", False),
+        ("KeyNotFound eNotFoundation", False),
+    ],
+)
+def test_only_what_names_the_network_needs_one(said, networked):
+    assert needs_network(said) == networked
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("4 passed, 0 failed\n12 passed, 1 failed\n3 passed, 0 failed\n", (19, 1)),
+        ("a: 9 passed, 0 failed, 2 skipped\nb: 5 passed, 2 failed, 0 skipped\n", (14, 2)),
+        ("7 passed, 0 errors\n\n2 passed, 3 errors\n", (9, 0)),
+        ("2 passed, 1 failed\n3 passed, 0 failed\n5 passed, 1 failed\n", (5, 1)),  # the last is the sum
+        ("1 passed, 0 failed\n2 passed, 0 failed\n5 passed, 0 failed\n", (5, 0)),  # one that goes on
+        ("10 passed, 1 failed\n", (10, 1)),
+    ],
+)
+def test_the_results_of_several_programs_are_added(text, counts):
+    found = parse_plain(text, Path("/repo"))
+    assert found is not None
+    assert (found.passed, found.failed) == counts
+
+
+@pytest.mark.parametrize(
+    ("runner", "names", "words"),
+    [
+        ("pytest", ["t.py::a", "t.py::B::c[x y]"], "python -m pytest -v t.py::a t.py::B::c[x y]"),
+        ("unittest", ["m.T.test_a", "m.T.test_b (i=1)"], "python -m unittest m.T.test_a m.T.test_b"),
+        ("cargo", ["a::b", "c"], "cargo test --workspace -- --exact a::b c"),
+        ("ctest", ["a.b", "c"], r"ctest -R ^(a\.b|c)$"),
+        (
+            "go",
+            ["example.org/x/y.TestA/sub_1", "example.org/x.TestB"],
+            "go test -count=1 -run ^(TestA|TestB)$ example.org/x/y example.org/x",
+        ),
+        ("node", ["a b"], None),
+        ("unittest", ["not a name"], None),
+        ("go", ["example.org/x"], None),
+    ],
+)
+def test_failing_tests_are_named_to_their_runner(runner, names, words):
+    argv = {
+        "pytest": ("python", "-m", "pytest", "-v", "tests"),
+        "unittest": ("python", "-m", "unittest"),
+        "cargo": ("cargo", "test", "--workspace", "--", "--nocapture"),
+        "ctest": ("ctest",),
+        "go": ("go", "test", "./..."),
+        "node": ("npm", "run", "test"),
+    }
+    named = frozenset({"tests"}) if runner == "pytest" else frozenset[str]()
+    command = name_tests(TestCommand(runner=runner, argv=argv[runner], found="", names=named), names)
+    assert (command and " ".join(command.argv)) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("TOTAL                      812     31   96%", "96"),
+        ("TOTAL   812   31   200   12   95.2%", "95.2"),
+        ("All files          |   91.27 |    88.5 |", "91.27"),
+        ("total:\t\t(statements)\t\t83.1%", "83.1"),
+        ("  lines......: 92.3% (1200 of 1300 lines)", "92.3"),
+        ("a TOTAL of 5 tests, 100%", ""),
+        ("", ""),
+    ],
+)
+def test_the_coverage_that_a_command_prints_is_told(line, number):
+    said = [f"Coverage, as the command counts it: {number} %"] if number else []
+    assert find_coverage(f"ok\n{line}\n") == said
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {".gitmodules": '[submodule "a"]\n\tpath = ext/a\n\turl = x\n'},
+            "1 submodule was not fetched: ext/a",
+        ),
+        ({".gitmodules": '[submodule "a"]\n\tpath = a\n', "a/x.c": ""}, ""),
+        ({".gitmodules": "[submodule]\npath = ../out\npath = /etc\n"}, ""),
+        ({".gitattributes": "*.bin filter=lfs diff=lfs\n", "d/a.bin": LFS}, "1 file of Git LFS hold"),
+        ({".gitattributes": "/d/** filter=lfs -text\n", "d/a.bin": LFS, "d/b": LFS}, "2 files of Git LFS"),
+        ({".gitattributes": "*.bin filter=lfs\n", "a.bin": "real"}, ""),
+        ({".gitattributes": "# *.bin filter=lfs\n[[[ filter=lfs\n", "a.bin": LFS}, ""),
+    ],
+)
+def test_what_a_clone_lacks_is_named(tmp_path, files, said):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert " ".join(name_absent(ProjectFiles(tmp_path))).startswith(said)
+    assert said or not name_absent(ProjectFiles(tmp_path))

@@ -474,3 +474,136 @@ def test_a_file_that_python_and_pytest_run_is_tested_once(tmp_path):
     assert [argv for _, argv, _ in lines(found_in(tmp_path / "one", files))] == ["python -m pytest test.py"]
     files[".github/workflows/ci.yml"] = ci.format("test.py", "other.py")
     assert len(found_in(tmp_path / "two", files | {"other.py": UNITTEST}).commands) == 2
+
+
+def ci(*steps: str, more: str = "") -> dict[str, str]:
+    """A workflow whose one job has these steps."""
+    rows = "".join(f"      - run: |\n          {step}\n" for step in steps)
+    text = f"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n{more}    steps:\n{rows}"
+    return {".github/workflows/test.yml": text}
+
+
+@pytest.mark.parametrize(
+    ("step", "is_built"),
+    [
+        ("scripts/generate.sh", True),
+        ("bash scripts/generate.sh", True),
+        ("python scripts/make_tables.py --all", True),
+        ("npm run build --if-present", True),
+        ("make all", True),
+        ("python setup.py build_ext --inplace", True),
+        ("CFLAGS=-O0 cmake -DX=ON .", True),
+        ("msgfmt -o a.mo a.po", True),
+        ("./scripts/install-deps.sh", False),
+        ("make install", False),
+        ("sudo apt install gettext", False),
+        ("scripts/not_there.sh", False),
+        ("python scripts/lint.py", False),
+        ("curl -sSL https://example.org | bash", False),
+    ],
+)
+def test_a_step_that_makes_what_tests_need_comes_before_them(tmp_path, step, is_built):
+    scripts = ("scripts/generate.sh", "scripts/make_tables.py", "scripts/install-deps.sh", "scripts/lint.py")
+    files = {"setup.py": "", **dict.fromkeys(scripts, ""), **ci("pip install .", step, "pytest")}
+    (command,) = found_in(tmp_path, files).commands
+    assert bool(command.before) == is_built
+
+
+def test_only_what_the_same_job_runs_on_linux_comes_before(tmp_path):
+    more = "    strategy:\n      matrix:\n        python: ['3.11', '3.12']\n"
+    files = {"setup.py": "", "gen.sh": "", **ci("./gen.sh ${{ matrix.python }}", "pytest", more=more)}
+    commands = found_in(tmp_path, files).commands
+    assert [command.before for command in commands] == [("./gen.sh 3.11",)]
+    name = ".github/workflows/test.yml"
+    elsewhere = "- if: runner.os == 'Windows'\n        run: |\n          ./gen"
+    text = files[name].replace("- run: |\n          ./gen", elsewhere)
+    assert found_in(tmp_path, {name: text}).commands[0].before == ()
+
+
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        ("OPTIONS='-DA=ON -DB=OFF'\n          cmake .. $OPTIONS\n          make test", ("-DA=ON", "-DB=OFF")),
+        ("export O=-DA=ON\n          cmake .. ${O}\n          ctest", ("-DA=ON",)),
+        ("cmake .. -D A=ON $NOWHERE\n          ctest", ("-DA=ON",)),
+        (
+            'if [ "$X" = y ]; then\n            O="-DA=OFF"\n          else\n            O="-DA=ON"\n'
+            "          fi\n          cmake $O .\n          ctest",
+            ("-DA=ON",),
+        ),
+        ("cmake .. -DCMAKE_C_COMPILER=gcc -DA=1\n          ctest", ("-DA=1",)),
+    ],
+)
+def test_the_options_that_ci_builds_with_are_known(tmp_path, script, flags):
+    (command,) = found_in(tmp_path, {"CMakeLists.txt": "enable_testing()", **ci(script)}).commands
+    assert command.before == flags
+
+
+@pytest.mark.parametrize(
+    ("tox", "argv"),
+    [
+        (
+            "changedir = .tox\ncommands = coverage run -m pytest --doctest-modules {envsitepackagesdir}/pkg",
+            "python -m pytest --doctest-modules pkg",
+        ),
+        ("changedir = {toxworkdir}\ncommands = pytest {envsitepackagesdir}/pkg", "pytest pkg"),
+        ("change_dir = .tox/x\ncommands = pytest --pyargs pkg", "pytest --pyargs pkg"),
+        ("commands = pytest {env_site_packages_dir}/pkg {posargs}", "pytest pkg"),
+        ("commands = {envpython} -m pytest {toxinidir}/tests", "python -m pytest ./tests"),
+    ],
+)
+@pytest.mark.parametrize("source", ["pkg/__init__.py", "src/pkg/__init__.py"])
+def test_tox_tests_what_it_has_installed(tmp_path, tox, argv, source):
+    files = {"tox.ini": f"[tox]\nenvlist=py3\n[testenv]\n{tox}\n", source: "", **ci("tox -e py312,report")}
+    (command,) = found_in(tmp_path, files).commands
+    place = "src/pkg" if source.startswith("src") and "site" in tox else "pkg"
+    assert (" ".join(command.argv), command.folder) == (argv.replace(" pkg", f" {place}"), ".")
+
+
+def test_the_options_of_hatch_are_not_those_of_pytest(tmp_path):
+    call = "hatch test --python 3.12 --cover-quiet --randomize --parallel --retries 5 --retry-delay 3 tests"
+    files = {"pyproject.toml": "[project]\n", "tests/test_a.py": "", **ci(call)}
+    assert [" ".join(each.argv) for each in found_in(tmp_path, files).commands] == ["python -m pytest tests"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "calls", "expected"),
+    [
+        ("addopts = \"-m 'not slow'\"", ("pytest", "pytest -m slow"), ["pytest", "pytest -m slow"]),
+        ("addopts = ['-q', '-m', 'not slow']", ("pytest -m slow", "pytest"), ["pytest -m slow", "pytest"]),
+        ('addopts = "-q"', ("pytest", "pytest -m slow"), ["pytest"]),
+        ("", ("pytest", "pytest -m 'not slow'"), ["pytest"]),
+        ('addopts = "-m fast"', ("pytest tests", "pytest"), ["pytest"]),
+    ],
+)
+def test_marks_that_the_settings_leave_out_are_a_set_of_their_own(tmp_path, settings, calls, expected):
+    files = {"pyproject.toml": f"[tool.pytest.ini_options]\n{settings}\n", **ci(*calls)}
+    assert [" ".join(each.argv) for each in found_in(tmp_path, files).commands] == expected
+
+
+@pytest.mark.parametrize(
+    ("calls", "variants"),
+    [
+        (("pytest", "pytest --runslow"), ["pytest --runslow"]),
+        (("pytest", "RUN_SLOW=1 pytest"), ["pytest"]),
+        (("pytest", "pytest"), []),
+        (("pytest", "pytest tests/unit"), []),
+        (("pytest", "pytest $UNKNOWN"), []),
+        (("pytest", *(f"pytest --x{n}" for n in range(9))), ["pytest --x0", "pytest --x1", "pytest --x2"]),
+    ],
+)
+def test_other_ways_to_run_the_same_tests_are_kept(tmp_path, calls, variants):
+    (command, *_) = found_in(tmp_path, {"setup.py": "", **ci(*calls)}).commands
+    assert [" ".join(each.argv) for each in command.variants] == variants
+
+
+def test_a_plain_command_in_the_place_of_what_ci_runs_is_told(tmp_path):
+    files = {
+        "setup.py": "",
+        "tests/test_a.py": "def test_a(): pass\n",
+        **ci("docker compose run app pytest tests"),
+    }
+    found = found_in(tmp_path, files)
+    assert [" ".join(each.argv) for each in found.commands] == ["python -m pytest"]
+    (note,) = found.notes
+    assert "the jail has no container engine: `python -m pytest` ran, which may be fewer tests" in note

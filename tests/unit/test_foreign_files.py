@@ -14,7 +14,7 @@ from shared.gate.registries import registry_reach
 from shared.projects.javascript import replaces_modules
 from shared.projects.preparation import _has_crates
 from shared.projects.reading import ProjectFiles, project_files, read_project
-from shared.projects.reading.ci import read_ci_needs
+from shared.projects.reading.ci import read_installs
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.locks import read_locked
 from shared.projects.reading.manifests import declared_packages
@@ -205,8 +205,8 @@ def test_what_redirects_output_is_no_requirement(tmp_path):
         "\tpip install one>two 2>&1 && pip install three\n"
     )
     (tmp_path / "r.txt").write_text("")
-    needs = read_ci_needs(ProjectFiles(tmp_path))
-    assert (needs.requirements, needs.files) == (("six", "attrs>=2", "one"), ("r.txt",))
+    needs = read_installs(ProjectFiles(tmp_path), ["make a"])
+    assert (needs.requirements, needs.files) == (("six", "attrs>=2", "late", "one", "three"), ("r.txt",))
     (tmp_path / "tox.ini").write_text("[testenv]\ndeps =\n  six\n  2>>$@.log\n")
     plan = read_python(ProjectFiles(tmp_path))
     assert (plan.requirements, plan.unread) == (("six",), ("2>>$@.log",))
@@ -267,7 +267,7 @@ def test_the_parts_of_a_project(tmp_path):
     assert project.docs == ("readme.md", "README.rst")
     assert [each.text for each in project.licence] == [
         "The licence is declared as MIT",
-        "LICENSE has the text of the MIT licence",
+        "LICENSE has the name of the MIT licence, and not its text",
     ]
     assert project.manifests[0].name == "shop"
     assert (project.locks, project.scripts) == (("yarn.lock",), {"test": "jest"})

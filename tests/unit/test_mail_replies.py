@@ -7,6 +7,7 @@ import pytest
 
 from shared.contracts import DeliveryKind, Urgency
 from shared.delivery.channels import Mail, Message, Reply
+from shared.delivery.mailbox import read_mail
 from shared.delivery.smtp import LONGEST_REPLY, compose, parse_reply, strip_quoted
 
 OFFICE = "office@example.org"
@@ -115,6 +116,54 @@ class TestQuoting:
         assert read(mail).text == "approve K7Q2MX"
 
 
+THEM, ME = "Office <office@example.org>", "Tove Lind <tove@example.org>"
+HEADS = {
+    "en": f"From: {THEM}|Sent: Monday, November 9, 2026 10:00 AM|To: {ME}|Subject: Lamp",
+    "de": f"Von: {THEM}|Gesendet: Montag, 9. November 2026 10:00|An: {ME}|Betreff: Lamp",
+    "fr": f"De : {THEM}|Envoyé : lundi 9 novembre 2026 10:00|À : {ME}|Objet : Lamp",
+    "es": f"De: {THEM}|Enviado el: lunes, 9 de noviembre de 2026 10:00|Para: {ME}|Asunto: Lamp",
+    "pl": f"Od: {THEM}|Wysłano: poniedziałek, 9 listopada 2026 10:00|Do: {ME}|Temat: Lamp",
+    "ru": f"От: {THEM}|Отправлено: понедельник, 9 ноября 2026 г. 10:00|Кому: {ME}|Тема: Lamp",
+    "tr": f"Kimden: {THEM}|Gönderilme Tarihi: 9 Kasım 2026 Pazartesi 10:00|Kime: {ME}|Konu: Lamp",
+    "ar": f"من: {THEM}|تاريخ الإرسال: 09/11/2026 10:00|إلى: {ME}|الموضوع: Lamp",
+    "he": f"\u200fמאת: {THEM}|\u200fנשלח: יום שני 09 נובמבר 2026 10:00|\u200fאל: {ME}|\u200fנושא: Lamp",
+    "ja": f"差出人: {THEM}|送信日時: 2026年11月9日 10:00|宛先: {ME}|件名: Lamp",
+    "ko": f"보낸 사람: {THEM}|보낸 날짜: 2026년 11월 9일 월요일 오전 10:00|받는 사람: {ME}|제목: Lamp",
+    "zh": f"发件人：{THEM}|发送时间：2026年11月9日 10:00|收件人：{ME}|主题：Lamp",
+    "fi": f"Lähettäjä: {THEM}|Lähetetty: maanantai 9. marraskuuta 2026 10.00|Vastaanottaja: {ME}|Aihe: Lamp",
+    "el": f"Από: {THEM}|Στάλθηκε: Δευτέρα, 9 Νοεμβρίου 2026 10:00 πμ|Προς: {ME}|Θέμα: Lamp",
+    "vi": f"Từ: {THEM}|Đã gửi: Thứ Hai, 9 tháng 11, 2026 10:00 SA|Đến: {ME}|Chủ đề: Lamp",
+    "in bold": f"**From:** {THEM}|**Sent:** Monday, November 9, 2026 10:00 AM|**To:** {ME}|**Subject:** Lamp",
+    "wrapped": f"From: {THEM}|Sent: Monday, November 9, 2026|To: {ME};| Bo <b@example.org>|Subject: Lamp",
+    "apart": f"From: {THEM}||Sent: Monday, November 9, 2026||To: {ME}||Subject: Lamp",
+    "without addresses": "Від: Офіс|Надіслано: 9 листопада 2026 р. 10:00|Кому: Tove Lind|Тема: RE: Lamp",
+    "of a list": f"Le 9 nov. 2026 à 10:00, {THEM} a écrit :",
+    "in Chinese": f"2026年11月9日 10:00，{THEM} 写道：",
+    "in Japanese": f"2026年11月9日(月) 10:00 {THEM}:",
+}
+
+
+@pytest.mark.parametrize("language", HEADS)
+def test_what_stands_below_the_head_of_another_mail_is_not_the_writers(language: str) -> None:
+    written = "New statement of tonight: the lamp is repaired by Odd."
+    head = HEADS[language].replace("|", "\n")
+    assert strip_quoted(f"{written}\n\n{head}\n\nThe lamp must be sold.", "Re: Lamp") == written
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "Who: Anna\nWhen: Monday 9 November 2026 10:00\nWhere: Pier 4\n\nPlease come.",
+        "Contact: anna@example.org\nDate: 10 Nov 2026 10:00\nRoom: 5\n\nBring boots.",
+        "Facts: the crane costs 90.\nDate: 10 Nov 2026\nOwner: bo@example.org\nBackup: liv@example.org",
+        "Prices from 2026:\ncrane 90\ntug 40",
+        "Agenda:\nTime: 10:30\nTopic: Lamps",
+    ],
+)
+def test_lists_of_the_writer_are_no_head(written: str) -> None:
+    assert strip_quoted(written, "Meeting") == written
+
+
 class TestEncodings:
     @pytest.mark.parametrize(
         ("charset", "text"),
@@ -126,6 +175,43 @@ class TestEncodings:
     def test_a_set_that_nobody_knows(self) -> None:
         raw = bytes(answer("approve K7Q2MX")).replace(b'charset="utf-8"', b'charset="x-unknown"')
         assert read(raw).text == "approve K7Q2MX"
+
+    @pytest.mark.parametrize(
+        ("named", "encoding", "text"),
+        [
+            ("iso-8859-1", "cp1252", "“big” costs 90 € – not more"),
+            ("us-ascii", "cp1252", "it’s fine"),
+            ("", "utf-8", "Der Schlüssel der Mühle"),
+            ("iso-8859-1", "utf-8", "Der Schlüssel der Mühle"),
+            ("utf-8", "cp1252", "Schlüssel – hier"),
+            ("gb2312", "gb18030", "镕基与喆"),
+            ("x-unknown", "utf-8", "où ça ?"),
+        ],
+    )
+    def test_what_is_written_under_the_name_of_another_set(
+        self, named: str, encoding: str, text: str
+    ) -> None:
+        kind = f'Content-Type: text/plain; charset="{named}"' if named else "Content-Type: text/plain"
+        head = f"From: Ada <ada@example.org>\nSubject: x\n{kind}\nContent-Transfer-Encoding: 8bit\n\n"
+        assert read_mail(head.encode() + text.encode(encoding)).text == text
+
+    @pytest.mark.parametrize(
+        ("page", "text"),
+        [
+            (
+                "<table><tr><th>Dock</th><th>Fee</th></tr><tr><td>North</td><td>40</td></tr></table>",
+                "Dock | Fee North | 40",
+            ),
+            ("<div style='display:none'>preheader <b>x</b></div><p>Shown</p>", "Shown"),
+            ("<span style='font-size: 0px;'>a</span><p>Shown</p>", "Shown"),
+            ("<div style='display: none !important'><div>in</div>out</div>Shown", "Shown"),
+            ("<h4>Head</h4>text<br>more", "Head text more"),
+            ("<p hidden>&nbsp;</p><img style='display:none'>Shown", "Shown"),
+        ],
+    )
+    def test_html_is_what_its_reader_sees(self, page: str, text: str) -> None:
+        head = b"From: a@b.org\nSubject: x\nContent-Type: text/html; charset=utf-8\n\n"
+        assert read_mail(head + page.encode()).text == text
 
     def test_spaces_that_do_not_break_and_marks_of_order(self) -> None:
         assert read(answer("\ufeffapprove\xa0K7Q2MX\u200b")).text == "approve K7Q2MX"

@@ -64,7 +64,7 @@ class Wire:
         self.answers = list(answers)
         self.asked: list[tuple[str, dict]] = []
 
-    async def request(self, subject: str, payload: bytes, *, timeout: float) -> bytes:
+    async def request(self, subject: str, payload: bytes, *, timeout: float, headers: object = None) -> bytes:
         self.asked.append((subject, msgspec.json.decode(payload)))
         self.timeout = timeout
         answer = self.answers.pop(0)
@@ -108,7 +108,7 @@ class SlowWire(Wire):
         self.done = time.monotonic() + seconds
         self.there, self.early = there, early
 
-    async def request(self, subject: str, payload: bytes, *, timeout: float) -> bytes:
+    async def request(self, subject: str, payload: bytes, *, timeout: float, headers: object = None) -> bytes:
         if subject == "memory.written" and time.monotonic() < self.done:
             await asyncio.sleep(timeout / 2 if self.early else timeout)
             raise BusUnavailable("No answer")

@@ -40,14 +40,14 @@ def test_what_is_struck_out_hidden_or_a_question_to_the_program_is_no_text() -> 
     )
     assert normalise_markup(text).split("\n") == [
         "",
-        "> Status",
+        "> [!info]- Status",
         "> It is hot.",
         "",
         "- It costs 12 euros",
         "",
         "- [#A] kept",
         "- [ ] read",
-        "- [x] go",
+        "- [-] go",
         "",
         "",
         "",
@@ -237,3 +237,71 @@ def test_html_and_what_manuals_tell_their_program_are_no_text(root: Path) -> Non
         "[Ana]: brings the tea",
     ]
     assert len(normalise_markup(MANUAL).split("\n")) == len(MANUAL.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "of_kind"),
+    [
+        ("- [-] Build a second jetty", "Cancelled: Build a second jetty", "decision"),
+        ("- CANCELLED: Build a second jetty", "Cancelled: Build a second jetty", "decision"),
+        ("- [/] Paint the hull of Hulda red", "Paint the hull of Hulda red", "task"),
+        ("- [>] Order new fenders from Horten now", "Order new fenders from Horten now", "task"),
+        ("- [<] Order new fenders from Horten now", "Order new fenders from Horten now", "task"),
+        ("- [?] Does the lock need a pump", "Does the lock need a pump", "task"),
+        ("- [!] Tankers moor at berth one", "Tankers moor at berth one", "fact"),
+        ('- ["] The lock has one pump', "The lock has one pump", "fact"),
+        ("- [i] The lock has one pump", "The lock has one pump", "fact"),
+        ("- [X] Sold the boat to Einar", "Sold the boat to Einar", "event"),
+        ("- TODO: ask Signe about the book", "ask Signe about the book", "task"),
+        ("1. [ ] order rope for the ferry", "order rope for the ferry", "task"),
+    ],
+)
+def test_check_boxes_of_all_kinds(line: str, title: str, of_kind: str, root: Path) -> None:
+    told = read(root, "jetty.md", f"# Jetty\n\n{line}\n- The quay of Horten has seven bollards of iron\n")
+    assert {name: kind(piece) for name, piece in told.items() if "bollards" not in name} == {title: of_kind}
+    assert not any(mark in told[title].body for mark in ("[-]", "[?]", "[!]", "[>]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "body"),
+    [
+        ("> [!tip] Oil\n> Use oil number nine.", "Use oil number nine.", "Use oil number nine."),
+        (
+            "> [!note]+\n> The bilge pump is of Hulda.",
+            "The bilge pump is of Hulda.",
+            "The bilge pump is of Hulda.",
+        ),
+        (
+            "> [!question]- Who has the key?\n> Ebbe has it in the shed.",
+            "Who has the key? › Ebbe has it in the shed.",
+            "",
+        ),
+        ("> [!warning] Never moor at berth two", "Never moor at berth two", ""),
+        (
+            "> > The pilot must wear a red vest.",
+            "The pilot must wear a red vest.",
+            "The pilot must wear a red vest.",
+        ),
+        ("> [!a]\n> > [!todo] Inner\n> > Copy the key for Tove.", "Inner › Copy the key for Tove.", ""),
+        (
+            "The crane lifts 3 * 4 tons & more.",
+            "The crane lifts 3 * 4 tons & more.",
+            "The crane lifts 3 * 4 tons & more.",
+        ),
+        (
+            "Bo &amp; Liv greased the long rail.",
+            "Bo & Liv greased the long rail.",
+            "Bo & Liv greased the long rail.",
+        ),
+        ("The rail is long<br>and it is wet.", "The rail is long and it is wet.", ""),
+        ("It lifts _five_ **tons**[^1] of \\*steel\\*.", "It lifts five tons of *steel*.", ""),
+        ("[^1]: The note says seven tons.", "The note says seven tons.", "The note says seven tons."),
+        ("| A | B |\n|---|---|\n| x \\| y | z |", "A, B", ""),
+        ("The depth is <50 m> here, a < b.", "The depth is <50 m> here, a < b.", ""),
+    ],
+)
+def test_a_note_is_told_as_its_reader_sees_it(text: str, title: str, body: str, root: Path) -> None:
+    told = read(root, "sea.md", f"# Sea\n\n{text}\n\n- The quay of Horten has seven bollards of iron\n")
+    assert title in {name.removeprefix("Oil › ") for name in told}, list(told)
+    if body:
+        assert told[title].body == body

@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 
 from services.memory.ingest.drafting import candidate_ids, find_links, matches_path, name_id, path_id
+from services.memory.ingest.front_matter import parse_front_matter
 from services.memory.ingest.kinds import choose_kind, lean, score_kinds, score_piece
 from services.memory.ingest.markdown import convert_org, parse_note
 from services.memory.ingest.naming import make_piece
@@ -18,7 +19,6 @@ from services.memory.ingest.pieces import (
     find_named_date,
     find_tags,
     parse_date,
-    parse_front_matter,
 )
 
 KNOWN = date(2026, 6, 1)
@@ -325,10 +325,11 @@ def test_a_daily_note_is_of_its_day_and_a_dated_section_of_its_own() -> None:
 
 
 def test_front_matter_that_is_none_stays_text() -> None:
-    assert parse_front_matter("---\n{{title}}: [\n---\ntext").lines == 0
-    assert parse_front_matter("text\n---\na: 1\n---\n").lines == 0
-    assert parse_front_matter("---\n---\ntext").lines == 0
-    matter = parse_front_matter("---\nkind: Decision\ndate: 2026-02-01\ntags: 'a, #b'\nagent: scout\n---\n")
+    assert parse_front_matter("---\n{{title}}: [\n---\ntext", KNOWN).lines == 0
+    assert parse_front_matter("text\n---\na: 1\n---\n", KNOWN).lines == 0
+    assert parse_front_matter("---\n---\ntext", KNOWN).lines == 0
+    text = "---\nkind: Decision\ndate: 2026-02-01\ntags: 'a, #b'\nagent: scout\n---\n"
+    matter = parse_front_matter(text, KNOWN)
     assert (matter.kind, matter.date[:10], matter.tags, matter.agent, matter.lines) == (
         "decision",
         "2026-02-01",
@@ -336,6 +337,89 @@ def test_front_matter_that_is_none_stays_text() -> None:
         "scout",
         6,
     )
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Re: crane booking: second try",
+        "@runa on paint",
+        "%progress of the hull",
+        "{{title}}",
+        "No",
+        "010",
+        "1.0",
+        "12:30:45",
+        "*Starred* words",
+        "- a dash",
+        "C:\\Users\\runa",
+        '"half" quoted',
+        "[draft] second",
+        "`code` first",
+        "what? yes: no",
+        "a\ttab: b",
+        "100 % sure: really",
+        "key | value > other",
+    ],
+)
+def test_front_matter_is_read_as_it_is_written(title: str) -> None:
+    text = (
+        f"---\ntitle: {title}\ntags: [no, off, 010]\ndate: 2026-08-14\ncountry: NO\nkind: fact\n---\n\n- A\n"
+    )
+    matter = parse_front_matter(text, KNOWN)
+    assert (matter.title.replace("\t", " "), matter.tags) == (title.replace("\t", " "), ("no", "off", "010"))
+    assert (matter.date[:10], matter.kind, matter.properties) == ("2026-08-14", "fact", {"country": "NO"})
+    assert (matter.lines, matter.unread) == (7, ())
+
+
+@pytest.mark.parametrize(
+    ("tags", "read"),
+    [
+        ("tags: crane, booking", ("crane", "booking")),
+        ("tags: #crane #booking", ("crane", "booking")),
+        ("tags:\n  - crane\n  - booking", ("crane", "booking")),
+        ("tags:\n\t- crane\n\t- booking", ("crane", "booking")),
+        ("tags:\n- #crane\n- #booking", ("crane", "booking")),
+        ("tags: [#crane, #booking]", ("crane", "booking")),
+        ("Tags: [ 'crane', \"booking\" ]", ("crane", "booking")),
+    ],
+)
+def test_tags_of_front_matter(tags: str, read: tuple[str, ...]) -> None:
+    for title in ("Plain", "Not: so: plain"):
+        assert parse_front_matter(f"---\ntitle: {title}\n{tags}\n---\n", KNOWN).tags == read
+
+
+@pytest.mark.parametrize(
+    "date_line",
+    [
+        "date: 2026-8-4",
+        "date: 2026/08/04",
+        "date: 4 August 2026",
+        "created: 4.8.2026",
+        'date: "2026-08-04 10:00"',
+        "date: Aug 4, 2026",
+    ],
+)
+def test_days_of_front_matter(date_line: str) -> None:
+    assert parse_front_matter("---\ndate: 1850-01-01\n---\n", KNOWN).date[:10] == "1850-01-01"
+    assert parse_front_matter(f"---\n{date_line}\n---\n", KNOWN).date[:10] == "2026-08-04"
+
+
+@pytest.mark.parametrize(
+    ("source", "unread"),
+    [
+        ('title = "Hugo"\ndate = 2026-07-07\ntags = ["a", "b"]', 0),
+        ("title = 'Hugo'\ndate = 2026-07-07T10:00:00Z\ntags = ['a', 'b']", 0),
+        ("title = Hugo\ndate = 2026-07-07\ntags = [a, b]", 0),
+        ('title = "Hugo"\nnot a field\ndate = 2026-07-07\ntags = ["a", "b"]', 1),
+        ('title = "Hugo"\ndate = "2026-07-07"\n# a remark\ntags = ["a", "b"]', 0),
+    ],
+)
+def test_front_matter_of_toml(source: str, unread: int) -> None:
+    document = parse_note("a.md", f"+++\n{source}\n+++\n\n- The ferry leaves from berth five.\n", KNOWN)
+    (piece,) = document.pieces
+    assert (piece.title, piece.tags, piece.date[:10]) == ("Hugo", ("a", "b"), "2026-07-07")
+    assert len(document.unread) == unread
 
 
 def test_tags_are_words_with_a_letter() -> None:

@@ -227,3 +227,9 @@ def test_any_text_is_taken_apart_or_refused(
         seen.add(draft.node.id)
         assert draft.node.to_json()
     assert len(seen) + drafts.repeated == len(document.pieces)
+
+
+@pytest.mark.parametrize("value", ["NO", "010", "12:30:45", "1.0", "off", "1e3", "0x1F", "2026-08-14"])
+def test_values_of_yaml_are_as_they_are_written(value: str) -> None:
+    (record,) = parse_yaml("config", f"name: the harbour of Horten\nkey: {value}\n")
+    assert record.body == f"name: the harbour of Horten\nkey: {value}"

@@ -16,10 +16,10 @@ from services.memory.retrieval.ranking import (
     NAME,
     WORDS,
     QueryCandidates,
-    find_date_spans,
     score,
     sum_neighbours,
 )
+from shared.language.times.spans import find_date_spans
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC).timestamp()
 

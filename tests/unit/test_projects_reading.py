@@ -13,7 +13,7 @@ from shared.projects.environments import Record, clean, keep_made, list_files, o
 from shared.projects.javascript import fits_engines
 from shared.projects.preparation import _has_crates
 from shared.projects.python import find_version
-from shared.projects.reading import ProjectFiles
+from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.locks import convert_version
 from shared.projects.reading.node_scripts import choose_manager
 from shared.projects.reading.project import find_projects
@@ -138,8 +138,10 @@ jobs:
           pip install . pytest "responses>=0.2"  # the rest
           python -m pip install -r more.txt flake8 && pytest
 """
+    workflow = f"on: push\n{workflow}"
     write_files(tmp_path, {".github/workflows/tests.yml": workflow, "more.txt": "", "setup.py": ""})
-    plan = read_python(ProjectFiles(tmp_path))
+    (command,) = read_project(tmp_path).tests.commands
+    plan = read_python(ProjectFiles(tmp_path), command.installs)
     assert (plan.requirements, plan.files) == (("pytest", "responses>=0.2"), ("more.txt",))
     assert needs_pytest(ProjectFiles(tmp_path))
 
@@ -473,3 +475,69 @@ def test_least_recently_used_environments_are_removed(tmp_path: Path) -> None:
     assert [slot.folder.exists() for slot in slots] == [True, False, True]
     clean(tmp_path, 0)
     assert [slot.folder.exists() for slot in slots] == [True, False, False]
+
+
+MANY = """
+[project]
+name = "shop"
+[project.optional-dependencies]
+fast = ["orjson"]
+web = ["httpx"]
+[dependency-groups]
+dev = ["pytest"]
+docs = ["sphinx"]
+[tool.poetry.group.extra]
+optional = true
+[tool.poetry.group.extra.dependencies]
+faker = "*"
+[tool.poetry.group.dev.dependencies]
+pytest-mock = "*"
+"""
+
+
+@pytest.mark.parametrize(
+    ("install", "extras", "groups", "requirements"),
+    [
+        ("uv sync --all-extras", ("fast", "web"), ("dev",), ()),
+        ("uv sync --extra web --no-dev", ("web",), (), ()),
+        ("uv run --all-extras --group docs pytest", ("fast", "web"), ("dev", "docs"), ()),
+        ("uv run --with httpx2 --with 'attrs>=2' pytest", (), ("dev",), ("httpx2", "attrs>=2")),
+        ("pip install -e .[fast,web] pytest-xdist", ("fast", "web"), (), ("pytest-xdist",)),
+        ("python -m pip install --group docs .", (), ("docs",), ()),
+        ("poetry install --all-extras --with extra", ("fast", "web"), ("dev",), ("faker", "pytest-mock")),
+        ("poetry install -E fast", ("fast",), ("dev",), ("pytest-mock",)),
+        ("pdm install -G fast", ("fast",), ("dev", "docs"), ()),
+        ("uvx --with tox-uv tox -e py", ("web",), (), ("six",)),
+        ("pipx run nox -s checks", (), (), ("mock",)),
+        ("make ready", ("fast",), (), ("coverage",)),
+        ("sh ci/setup.sh", (), (), ("trustme",)),
+    ],
+)
+def test_it_is_installed_as_ci_does(tmp_path, install, extras, groups, requirements):
+    files = {
+        "pyproject.toml": MANY,
+        "tox.ini": "[testenv]\nextras = web\ndeps = six\n",
+        "noxfile.py": "import nox\n@nox.session\ndef checks(session):\n    session.install('mock')\n",
+        "Makefile": "ready:\n\t@pip install -e .[fast] coverage\n",
+        "ci/setup.sh": "set -e\npip install trustme\n",
+    }
+    write_files(tmp_path, files)
+    plan = read_python(ProjectFiles(tmp_path), [install, "pytest"])
+    assert set(plan.extras) == set(extras)
+    assert set(plan.groups) == set(groups)
+    assert set(requirements) <= set(plan.requirements)
+    # What CI installs may not be had here: the tests go without it.
+    assert plan.narrow().extras == ()
+
+
+def test_what_ci_calls_says_nothing_of_hostile_lines(tmp_path):
+    write_files(tmp_path, {"pyproject.toml": MANY})
+    for line in (
+        "uv sync --extra",
+        "pip install",
+        "pip",
+        "tox -e",
+        "uv run --group=",
+        "poetry install --with ,",
+    ):
+        assert read_python(ProjectFiles(tmp_path), [line]).extras == ()

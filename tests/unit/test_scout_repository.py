@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+from identify.vendor.licenses import LICENSES
 
 from services.scout.repository import format_reading, read_repository, sources_of
+from services.scout.versions import read_support
 from shared.contracts import RepositoryReading, Statement
+from shared.projects.reading import read_project
+from shared.projects.reading.licences import differs, match_texts
 from shared.source import Limits
 from tests.unit.test_source_tree import plant
 
@@ -114,7 +118,7 @@ def test_questions(kettle: RepositoryReading) -> None:
     assert said(kettle.questions) == {
         "Which version is this? The files disagree: "
         "1.2.0 (pyproject.toml:7) and 1.1.0 (kettle/__init__.py:5)": "pyproject.toml:7",
-        "Which licence holds? pyproject.toml:9 declares MIT, LICENSE is Apache": "pyproject.toml:9",
+        "Which licence holds? pyproject.toml:9 declares MIT, LICENSE is Apache-2.0": "pyproject.toml:9",
         "Which Python is needed? The README says Python 3.9+, pyproject.toml:10 says >=3.11": "README.md:7",
         "The README names `docs/missing.md`, which does not exist": "README.md:17",
         "The README names `kettle/gone.py`, which does not exist": "README.md:18",
@@ -174,8 +178,9 @@ def test_a_javascript_project(tmp_path: Path) -> None:
         (
             "Cargo.toml",
             '[package]\nname = "k"\nedition = "2024"\nrust-version = "1.85"\n',
-            ("Rust edition 2024, needs Rust 1.85", ":3"),
+            ("Rust edition 2024", ":3"),
         ),
+        ("Cargo.toml", '[package]\nname = "k"\nrust-version = "1.85"\n', ("Needs Rust 1.85", ":3")),
         ("Cargo.toml", '[workspace]\nmembers = ["a", "b"]\n', ("A workspace of 2 members: a and b", ":2")),
         ("go.mod", "module example.org/k/v2\n\ngo 1.24\n", ("Needs Go 1.24", ":3")),
         (
@@ -288,3 +293,126 @@ def test_description_names_every_source(kettle: RepositoryReading) -> None:
     assert "(12 files; lines of Markdown 24, Python 13)" in text
     for statement in (*kettle.purpose, *kettle.build, *kettle.layout, *kettle.questions):
         assert f"- {statement.text} [{statement.source}]" in text
+
+
+def text_of(name: str) -> str:
+    return dict(LICENSES)[name]
+
+
+TITLED = "\n".join(text_of("MIT").splitlines()[2:])
+THIRD = "Neither the name of the copyright holder nor the names of its"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        *((text, (name,)) for name, text in LICENSES),
+        (f"# Shop\n\nCopyright (c) 2020-2026, Ann and others.\n\n{TITLED}", ("MIT",)),
+        (text_of("MIT").replace(". ", ".\n\n > ").upper(), ("MIT",)),
+        (text_of("BSD-3-Clause").replace(THIRD, "Neither the name of Shop nor"), ("BSD-3-Clause",)),
+        ("\n----\n".join(map(text_of, ("Apache-2.0", "MIT", "CC0-1.0"))), ("Apache-2.0", "CC0-1.0", "MIT")),
+        (text_of("BSD-2-Clause") + text_of("WTFPL"), ("BSD-2-Clause", "WTFPL")),
+        (text_of("Apache-2.0").partition("APPENDIX")[0], ("Apache-2.0",)),
+        ("All rights reserved. You may look at it on Sundays.", ()),
+        ("Permission is hereby granted, free of charge, to feed the ducks.", ()),
+        ("", ()),
+        ("license " * 100_000, ()),
+    ],
+)
+def test_licences_are_known_by_their_texts(text, names):
+    assert set(match_texts(text)) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("declared", "holds", "is_other"),
+    [
+        ("MIT", ("Apache-2.0",), True),
+        ("BSD", ("BSD-2-Clause",), False),
+        ("BSD-3-Clause", ("MIT", "BSD-3-Clause"), False),
+        ("MIT OR Apache-2.0", ("MIT",), False),
+        ("GPL-3.0-or-later", ("GPL-3.0",), False),
+        ("GPL-3.0-only", ("LGPL-3.0",), True),
+        ("Apache License 2.0", ("Apache-2.0",), False),
+        ("see LICENSE", ("MIT",), False),
+        ("MIT", (), False),
+    ],
+)
+def test_a_licence_is_another_only_where_one_is_known(declared, holds, is_other):
+    assert differs(declared, holds) == is_other
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("LICENSE.BSD", text_of("BSD-2-Clause"), "has the text of the BSD-2-Clause licence"),
+        ("COPYING", text_of("MIT") + text_of("Zlib"), "has the texts of the MIT and Zlib licences"),
+        ("LICENCE", "MIT License\n", "has the name of the MIT licence, and not its text"),
+        ("LICENSE.md", "SPDX-License-Identifier: EPL-2.0\n", "has the name of the EPL-2.0 licence, and not"),
+        ("LICENSES/0BSD.txt", text_of("0BSD"), "has the text of the 0BSD licence"),
+        ("license", "Ask me.\n", "has a text of its own"),
+    ],
+)
+def test_each_licence_file_says_what_it_is(tmp_path, name, text, said):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert [each.text for each in read_project(tmp_path).licence] == [
+        f"{name} {said}{' its text' * said.endswith(' and not')}"
+    ]
+
+
+def workflow(*versions: str, key: str = "python-version") -> dict[str, str]:
+    matrix = "".join(f"          - {version!r}\n" for version in versions)
+    text = f"on: push\njobs:\n  t:\n    strategy:\n      matrix:\n        {key}:\n{matrix}    steps: []\n"
+    return {".github/workflows/test.yml": text}
+
+
+NODE = {"package.json": '{"engines": {\n"node": ">=18"}}'}
+POETRY = {"pyproject.toml": "[tool.poetry]\n[tool.poetry.dependencies]\npython = '^3.9'\n"}
+BOUNDED = {"pyproject.toml": "[project]\nname = 'k'\nrequires-python = '>=3.9,<3.13'\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "answer"),
+    [
+        (BOUNDED | workflow("3.9", "3.10"), "Python 3.9", "Yes: CI runs Python 3.9, and >=3.9"),
+        (
+            BOUNDED | workflow("3.10"),
+            "python 3.11",
+            "It is allowed, by >=3.9,<3.13 (pyproject.toml:3), and not",
+        ),
+        (BOUNDED | workflow("3.10"), "Python 3.8", "No: Python 3.8 is outside of what is declared, >=3.9"),
+        (BOUNDED, "Python 3.13", "No: Python 3.13 is outside"),
+        (
+            BOUNDED,
+            "Python",
+            "Python >=3.9,<3.13 (pyproject.toml:3) is declared; no version is named in its CI.",
+        ),
+        (
+            workflow("3.12", "3.9", "pypy3.10", "${{ x }}"),
+            "Python",
+            "No version of Python is declared; CI runs 3.9 and 3.12.",
+        ),
+        ({"README": ""}, "Python 3.9", "Not known: no version of Python is declared"),
+        (
+            {"package.json": '{"engines": {\n"node": ">=18"}}'},
+            "Node 16",
+            "No: Node 16 is outside of what is declared, >=18 (package.json:2)",
+        ),
+        ({"package.json": "{}"} | workflow("20", key="node"), "node.js 20", "Yes: CI runs Node 20."),
+        ({"go.mod": "module k\n\ngo 1.22\n"}, "Go 1.21", "No: Go 1.21"),
+        ({"go.mod": "module k\n\ngo 1.22\n"}, "golang 1.23", "It is allowed, by >=1.22 (go.mod:3)"),
+        ({"Cargo.toml": '[package]\nrust-version = "1.70"\n'}, "Rust 1.80", "It is allowed"),
+        (
+            {"pyproject.toml": "[tool.poetry]\n[tool.poetry.dependencies]\npython = '^3.9'\n"},
+            "Python 3.12",
+            "It is allowed",
+        ),
+        (
+            {"pyproject.toml": "[project]\nrequires-python = 'lots'\n"},
+            "Python 3.12",
+            "It is allowed, by lots",
+        ),
+    ],
+)
+def test_which_versions_are_supported(tmp_path, files, wanted, answer):
+    assert read_support(read_project(plant(tmp_path, files)), wanted).answer.startswith(answer)

@@ -242,7 +242,10 @@ class FolderType(click.ParamType[Path]):
 
 
 def resolve_text(text: str) -> tuple[str, Resolved]:
-    """``text`` with the relative paths of existing files and folders made absolute, and what they became."""
+    """``text`` with the relative paths of existing files and folders made absolute, and what they became.
+
+    Others stay as they are written, and became "".
+    """
     resolved: Resolved = {}
 
     def replace(match: re.Match[str]) -> str:
@@ -250,6 +253,7 @@ def resolve_text(text: str) -> tuple[str, Resolved]:
         kept = written
         while (path := _absolute(kept)) is None or not path.exists():
             if match["quoted"] or kept[-1] not in TRAILING or len(kept) < 3:
+                resolved[written.rstrip(TRAILING)] = ""
                 return match[0]
             kept = kept[:-1]
         resolved[kept] = str(path)
@@ -284,9 +288,15 @@ def resolve_context(context: Mapping[str, Any]) -> tuple[dict[str, Any], Resolve
 
 
 def print_resolved(resolved: Resolved) -> None:
-    """Print what each path became, to standard error; raises MailroomError if the office is elsewhere."""
-    elsewhere = api.find_office_elsewhere(settings.load()) if resolved else ""
+    """Print what each path became, or that there is none, to standard error.
+
+    Raises MailroomError if the office is elsewhere.
+    """
+    elsewhere = api.find_office_elsewhere(settings.load()) if any(resolved.values()) else ""
     for written, path in resolved.items():
+        if not path:
+            click.echo(f"{written} does not exist in {Path.cwd()}", err=True)
+            continue
         if elsewhere:
             raise MailroomError(
                 f"{written} is {path} on this machine, and the office at {elsewhere} is on another",

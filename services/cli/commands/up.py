@@ -30,7 +30,7 @@ from services.cli.supervisor.provisioning import (
     write_config,
 )
 from shared import log, settings, subjects
-from shared.access.credentials import create_link
+from shared.access.credentials import LINK_LIFETIME, create_link
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
@@ -222,8 +222,9 @@ def _format_link(config: Settings) -> str:
         link = create_link(config)
     except MailroomError:
         return ""
+    minutes = LINK_LIFETIME.total_seconds() / 60
     return f"""
-In a browser, with this link, which works once; 'mailroom web' prints another:
+In a browser, with this link, which works once, within {minutes:g} minutes; 'mailroom web' prints another:
 
   {link}
 """

@@ -28,9 +28,9 @@ def web(person: str, sign_out: bool, as_json: bool) -> None:
             click.echo(f"{ended} {'session' if ended == 1 else 'sessions'} of {name} ended.")
         return
     link = create_link(config, name)
+    minutes = LINK_LIFETIME.total_seconds() / 60
     if as_json:
-        minutes = LINK_LIFETIME.total_seconds() / 60
         print_json({"link": link, "person": name, "minutes": minutes})
         return
     click.echo(link)
-    click.echo(f"\nIt signs {name} in, once, within ten minutes.", err=True)
+    click.echo(f"\nIt signs {name} in, once, within {minutes:g} minutes.", err=True)

@@ -4,26 +4,27 @@ import click
 
 from services.cli.output.console import open_console, print_block
 from shared.contracts import Response
-from shared.text.display import clean, clean_block
+from shared.text.display import clean, clean_block, flatten, shorten_id
 
 
 def print_answer(answer: Response, *, why: bool = False) -> None:
-    """Print an answer and those of its sources that the text does not name.
-
-    Memories are named by their ids only to tell ``why``.
-    """
+    """Print an answer and those of its sources that the text does not name; memories only to tell ``why``."""
     print_block(clean_block(answer.text).strip(), open_console())
     print_sources(answer, why=why)
 
 
 def print_sources(answer: Response, *, why: bool = False) -> None:
-    """Print those sources of an answer that its text does not name."""
+    """Print those sources of an answer that its text does not name; memories by what they say, and an id."""
     console = open_console()
     if why and answer.context_used:
         click.echo(f"\nConfidence {answer.confidence:.2f}.")
-    known = {item.evidence_id for item in answer.context_used.bullets} if answer.context_used else set()
-    unnamed = [each for each in answer.citations if each not in answer.text and (why or each not in known)]
+    packet = answer.context_used
+    known = {item.evidence_id: item.text for item in packet.bullets} if packet else {}
+    cited = [each for each in answer.citations if shorten_id(each) not in answer.text]
+    unnamed = [each for each in cited if why or each not in known]
     if unnamed:
         click.echo("\nSources:")
         for citation in unnamed:
-            print_block(f"  {clean(citation)}", console, hang=2)
+            told = f"{flatten(known[citation], 100)} " if citation in known else ""
+            name = f"{told}({shorten_id(citation)})" if told else citation
+            print_block(f"  {clean(name)}", console, hang=2)

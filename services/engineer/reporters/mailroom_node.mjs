@@ -44,7 +44,8 @@ function report(type, data) {
       name: data.name,
       // The counts come at the end: a test with subtests is counted or not, as the version of node has it.
       outcome: failed ? 'failed' : data.skip !== undefined || data.todo !== undefined ? 'skipped' : 'passed',
-      message: failed && !nested ? String(cause.message || error.cause || '') : undefined,
+      message: failed && !nested ? String(cause.message || error.cause || '')
+        : [data.skip, data.todo].find((reason) => typeof reason === 'string'),
       text: failed && !nested ? String(cause.stack || '').slice(-8000) : undefined,
       nested: nested || (data.details && data.details.type === 'suite') || undefined,
       place: data.file ? [data.file, data.line] : undefined,

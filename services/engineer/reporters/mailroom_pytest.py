@@ -32,6 +32,7 @@ class Reporter:
         self.file = None if self.is_worker else open(path, "a", encoding="utf-8", errors="replace")
         self.run = os.getpid()
         self.held = {}
+        self.subtests = {}
         self.collected = None
         self.found = self.broken = 0
         self.write(event="runner", name="pytest")
@@ -48,6 +49,9 @@ class Reporter:
             event["message"] = str(getattr(crash, "message", ""))[:LONGEST]
             event["text"] = str(getattr(report, "longreprtext", report.longrepr))[-LONGEST:]
             event["place"] = [str(getattr(crash, "path", "")), getattr(crash, "lineno", 0)]
+        elif outcome in ("skipped", "xfailed"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            event["message"] = str(reason or getattr(report, "wasxfail", ""))[:LONGEST]
         # A test has passed once it is torn down: until then, it may still end the process.
         if outcome in ("failed", "error") or report.when not in PHASES:
             self.write(**event)
@@ -87,8 +91,15 @@ class Reporter:
 
     def pytest_runtest_logreport(self, report):
         outcome = self.config.hook.pytest_report_teststatus(report=report, config=self.config)[0]
-        if outcome:
-            self.write_end(report, outcome)
+        if outcome == "rerun":  # this attempt counts for nothing: its own passed phases neither
+            self.held.pop(report.nodeid, None)
+            self.subtests.pop(report.nodeid, None)
+        elif hasattr(report, "context"):  # a subtest, a part of its test, which fails with the first of them
+            if report.failed:
+                self.subtests.setdefault(report.nodeid, report)
+        elif outcome:
+            inner = self.subtests.pop(report.nodeid, None) if report.when == "call" else None
+            self.write_end(inner or report, "failed" if inner else outcome)
         if report.when == "teardown":
             self.write_held(report.nodeid)
 

@@ -27,7 +27,7 @@ module Mailroom
     end
 
     def example_pending(notification)
-      finish(notification.example, 'skipped')
+      finish(notification.example, 'skipped', message: notification.example.execution_result.pending_message.to_s)
     end
 
     def example_failed(notification)

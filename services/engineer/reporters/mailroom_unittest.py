@@ -25,8 +25,12 @@ def list_tests(test):
 class Result(unittest.TextTestResult):
     """unittest's own result, which writes its events too."""
 
-    def write_end(self, test, outcome, error=None):
-        event = {"event": "end", "test": test.id(), "outcome": outcome}
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.broken = set()
+
+    def write_end(self, test, outcome, error=None, **more):
+        event = {"event": "end", "test": test.id(), "outcome": outcome, **more}
         if error is not None:
             event["message"] = ("%s: %s" % (error[0].__name__, error[1]))[:LONGEST]
             event["text"] = self._exc_info_to_string(error, test)[-LONGEST:]
@@ -50,7 +54,7 @@ class Result(unittest.TextTestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.write_end(test, "skipped")
+        self.write_end(test, "skipped", message=str(reason))
 
     def addExpectedFailure(self, test, err):
         super().addExpectedFailure(test, err)
@@ -58,12 +62,14 @@ class Result(unittest.TextTestResult):
 
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
-        self.write_end(test, "failed")
+        self.write_end(test, "failed", message="It was expected to fail, and passed")
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
-        if err is not None:
-            self.write_end(subtest, "failed" if issubclass(err[0], test.failureException) else "error", err)
+        if err is not None:  # a test fails once, with the first of its subtests that does
+            outcome = "failed" if issubclass(err[0], test.failureException) else "error"
+            self.write_end(test, outcome, err, name=subtest.id(), nested=test.id() in self.broken)
+            self.broken.add(test.id())
 
 
 class Runner(unittest.TextTestRunner):

@@ -51,7 +51,7 @@ HEADROOM = 4  # Of a body that says something twice, so many times the wanted ch
 
 DETAILED = 3  # How many of these are tried to get in what is near too
 
-GIST = 24  # The most characters of an item in the compact form
+GIST = 20  # The most characters of an item in the compact form
 
 _FILLERS = STOP_WORDS - {"who", "what", "when", "which", "from", "to"}
 """English words that the compact form leaves out."""

@@ -217,10 +217,10 @@ class _Candidates:
             (_UNRESOLVED, self._asks & ~done & (shared > 0), shared),
             (_IDENTITY, (is_preference | is_fact) & (self._applies >= MIN_WEIGHT), self._applies),
             (_IDENTITY, is_preference & (shared > 0), shared),
+            (_RELATIONSHIPS, self._relates & (shared > 0), shared),
             (_RECENT_EVENTS, is_recent & (local > 0), local),
             (_RECENT_EVENTS, is_recent & self._shared_out, shared),
             (_RELATIONSHIPS, nodes.of_kinds(*RELATED) & (joined > 0), joined),
-            (_RELATIONSHIPS, self._relates & (shared > 0), shared),
             (_PATTERNS, nodes.of_kinds("pattern") & (shared > 0), shared),
             (_GOALS, nodes.of_kinds("goal") & (shared > 0) & ~done, shared),
         )

@@ -19,7 +19,6 @@ from services.memory.briefing.scope import (
 from shared import subjects
 from shared.contracts import Node
 from shared.text.display import count
-from shared.text.prose import find_stems
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -63,16 +62,13 @@ TOGETHER = 14 * DAY  # How far back it is looked at who worked with whom, in sec
 
 _SERVING = frozenset({subjects.MEMORY_DAEMON, subjects.GATEWAY})  # Agents that no model is briefed for
 
-_RELATED = find_stems(f"{' '.join(RELATED)} owner who")
-
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent is told of what everybody may know.
 
     ``pools`` are the nodes of SHARED kinds, weighed, and whether there are more. ``told`` are those of them
-    and of other kinds that it is told, ``questions`` the open ones, ``relations`` those that stand under a
-    heading for people or systems; ``colleagues`` say of the nodes of other agents on how many goals both
-    worked.
+    and of other kinds that it is told, ``questions`` the open ones, ``relations`` those of CURATED that say
+    who and what there is; ``colleagues`` say of the nodes of other agents on how many goals both worked.
     """
 
     pools: Mapping[str, tuple[dict[str, float], bool]]
@@ -86,7 +82,7 @@ def share_out(view: "View", scope: AgentScope, enough: int) -> Share:
     """The share of an agent; of each of the SHARED kinds ``enough`` nodes are looked for."""
     pools = select_shared(view, SHARED, enough, scope.moment)
     curated = view.nodes(view.select(session=CURATED, min_importance=MIN_IMPORTANCE, limit=MORE))
-    related = [node.id for node in curated if not _RELATED.isdisjoint(find_stems(_heading(node)))]
+    related = _find_related(curated)
     stated = view.select(kinds=STATED, min_importance=MIN_IMPORTANCE, limit=MORE)
     since = scope.moment - RECENT
     news = view.select(
@@ -114,6 +110,16 @@ def share_out(view: "View", scope: AgentScope, enough: int) -> Share:
 
 def _heading(node: Node) -> str:
     return str(node.metadata.get("heading", ""))
+
+
+def _find_related(curated: Iterable[Node]) -> list[str]:
+    """What stands under headings below which facts are told most: owners, contacts, systems."""
+    headed: dict[str, list[Node]] = {}
+    for node in curated:
+        headed.setdefault(_heading(node), []).append(node)
+    facts = {heading: sum(node.kind == "fact" for node in under) for heading, under in headed.items()}
+    related = (under for heading, under in headed.items() if heading and 2 * facts[heading] >= len(under))
+    return [node.id for under in related for node in under]
 
 
 def _find_agents(view: "View", scope: AgentScope) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.memory.ingest.naming import make_piece
-from services.memory.ingest.passages import first_words, read_passages, split_text
+from services.memory.ingest.passages import BULLET, first_words, read_passages, split_text
 from services.memory.ingest.pieces import (
     MAX_BODY,
     IngestError,
@@ -23,6 +23,7 @@ from services.memory.ingest.pieces import (
 )
 from shared.delivery.mailbox import UNREADABLE, parse_mail, read_text
 from shared.delivery.smtp import strip_quoted
+from shared.text.display import drop_unseen
 
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s?Uhr)?"
 _DATE = r"(?P<first>\d{1,4})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<third>\d{2,4})"
@@ -46,9 +47,7 @@ _LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 """A message without a text: a picture, a voice message, one that was deleted."""
-_MARKS = str.maketrans(
-    {"\u200e": None, "\u200f": None, "\u202a": None, "\u202c": None, "\u202f": " ", "\xa0": " "}
-)
+_MARKS = str.maketrans({"\u202f": " ", "\xa0": " "})
 LONGEST_STAMPED = 200
 """The characters of a line in which a stamp behind the name is looked for: the name has at most 60."""
 LEAST = 2  # The messages from which a text is a chat
@@ -65,7 +64,7 @@ def convert_chat(text: str, known: date) -> str:
     It is a chat if most of its lines that begin with a time are messages, on days or in brackets. "Yesterday"
     is the day before ``known``, on which it was written.
     """
-    lines = text.translate(_MARKS).split("\n")
+    lines = drop_unseen(text).translate(_MARKS).split("\n")
     found = list(_read(lines))
     stamped = sum(bool(_STAMPED.match(line)) for line in lines)
     marked = [each for each in found if each.parts.get("first") or each.parts.get("near") or each.lines[1:]]
@@ -207,13 +206,16 @@ def _read_epoch(value: Any) -> str:
 
 _BETWEEN = re.compile(rb"(?m)(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From \S+ .*\r?\n")
 """The line before each mail of an mbox."""
+_ESCAPED = re.compile(rb"(?m)^>(>*From )")
 _GREETING = re.compile(
-    r"(?i)\W*(?:hi|hello|hey|dear|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?|moin"
-    r"|(?:best|kind|warm) (?:regards|wishes)|(?:all the )?(?:best|yours)(?=,|\n)|regards|cheers|thanks"
-    r"|viele grüße|mit freundlichen grüßen)\b"
-    r"[^.!?\n]{0,40}[,!.]?(?:\n[^\n]{1,40})?$"
+    r"(?i)\W*(?:(?:hi|hello|hey|dear|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?"
+    r"|moin)\b[^.!?\n]{0,40}[,!.]?|(?:[^\W\d_][\w.'’-]*\s+){0,4}[^\W\d_][\w.'’-]*\s*[,，])$"
 )
-"""What a mail begins and ends with."""
+"""What a mail begins with: a word of greeting, or a few words and a comma."""
+MOST_SIGNED = 12  # The most lines of a signature, from the words of parting on
+_PARTING = 5  # The most words of these
+_SENTENCE = re.compile(r"\w[\w'’]*[,;]?\s+(?:[\w'’(–-]+[,;]?\s+){3,}\S*[.!?。！？]['\")”]*$")
+"""A line that ends a sentence, of five words or more."""
 MOST_NAMED = 5
 
 
@@ -224,6 +226,8 @@ def parse_mails(data: bytes, known: date) -> tuple[Piece, ...]:
     that are made to break the parser are left out.
     """
     parts = [part for part in _BETWEEN.split(data) if part.strip()]
+    if data.startswith(b"From "):  # an mbox, in which lines that begin so are escaped
+        parts = [_ESCAPED.sub(rb"\1", part) for part in parts]
     pieces = tuple(piece for part in parts for piece in _read_mail(part, known))
     if not pieces:
         raise IngestError("there is no mail in it that can be read")
@@ -235,7 +239,7 @@ def _read_mail(data: bytes, known: date) -> Iterator[Piece]:
         mail = parse_mail(data)
         if not mail.get("From"):
             return
-        text = strip_quoted(read_text(mail))
+        text = strip_quoted(read_text(mail), str(mail.get("Subject") or ""))
         sent = getattr(mail.get("Date"), "datetime", None)
         writer, readers = _names(mail, "From"), _names(mail, "To", "Cc")
         subject, number = str(mail.get("Subject") or "no subject"), str(mail.get("Message-ID") or "")
@@ -249,11 +253,49 @@ def _read_mail(data: bytes, known: date) -> Iterator[Piece]:
     yield Piece(
         title=title, body=told, key=key, kind="episodic", tags=tags, date=day, prose=subject, whole=True
     )
-    for passage in read_passages(text, title):
-        if _GREETING.match(passage.text) or passage.text in writer.split():
+    for passage in read_passages(cut_signature(text, writer), title):
+        if passage.line == 0 and _GREETING.match(passage.text):
             continue
         piece = make_piece(passage, (title,), day, known, title)
         yield msgspec.structs.replace(piece, tags=clean_tags([*tags, *piece.tags]), said=True)
+
+
+def cut_signature(text: str, writer: str) -> str:
+    """A mail's text without the words of parting, the writer's name, and what stands below it.
+
+    The name is known by the sender's. Without it, it is a last paragraph of short lines, none of them a
+    sentence, below one of a few words that ends in a comma.
+    """
+    lines = text.rstrip().split("\n")
+    names = {name.casefold() for name in (writer, *writer.split()) if len(name) > 1}
+    for number in range(len(lines) - 1, max(-1, len(lines) - MOST_SIGNED - 1), -1):
+        words = lines[number].strip(" \t-–—*_/.,!").casefold()
+        above = number - 1
+        while above > 0 and not lines[above].strip():
+            above -= 1
+        parts = above >= 0 and _parts(lines[above])
+        first, *others = (part.strip() for part in re.split(r"[,|]", words))
+        if others and others[-1] in names and _parts(lines[number]):  # "Cheers, Ana"
+            return "\n".join(lines[:number])
+        if words in names or (parts and first in names):
+            return "\n".join(lines[: above if parts else number])
+        if _ends_sentence(lines[number]):
+            break
+    begin = len(lines) - next((n for n, line in enumerate(reversed(lines)) if not line.strip()), len(lines))
+    is_below = 0 < begin < len(lines) and lines[begin].rstrip().endswith((",", "，")) and _parts(lines[begin])
+    if is_below and len(lines) - begin <= MOST_SIGNED and not any(map(_ends_sentence, lines[begin:])):
+        return "\n".join(lines[:begin])
+    return text
+
+
+def _ends_sentence(line: str) -> bool:
+    return _SENTENCE.search(line[-200:]) is not None
+
+
+def _parts(line: str) -> bool:
+    """Whether a line is as short as the words with which one takes leave, and no sentence."""
+    words = line.split()
+    return 0 < len(words) <= _PARTING and line.rstrip()[-1] not in ".?:。？：" and not BULLET.match(line)
 
 
 def _names(mail: EmailMessage, *headers: str) -> str:

@@ -146,7 +146,7 @@ class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a file, parents first; ``links`` are those of the first, ``repeated`` counts copies,
-    ``refused`` says why pieces are left out.
+    ``refused`` says why pieces are left out, ``unread`` what is no piece because it cannot be read.
     """
 
     file: str
@@ -155,6 +155,7 @@ class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
     is_note: bool = False
     repeated: int = 0
     refused: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> FileDrafts:
@@ -188,6 +189,7 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
         is_note=bool(document.note),
         repeated=len(ids) - len(drafts),
         refused=refused,
+        unread=document.unread,
     )
 
 

@@ -210,7 +210,9 @@ class FileImport:
         self._progress = progress
         self._shared = SharedTexts(client, drafts.file)
         self._outcome = ImportResult(
-            duplicates=drafts.repeated, refused=len(drafts.refused), reasons=list(drafts.refused[:REASONS])
+            duplicates=drafts.repeated,
+            refused=len(drafts.refused),
+            reasons=[*drafts.refused, *drafts.unread][:REASONS],
         )
         self._unsettled: list[NodeDraft] = []
         self._unchanged: set[str] = set()
@@ -260,11 +262,9 @@ class FileImport:
             self._leave_out(draft, "a person had it forgotten; in other words memory takes it")
             self._step(1)
             return True
-        if there is None:
+        if there is None or (there.retired_version and there.metadata.get(GONE)):
             return False
         mine = there.metadata.get("file") == self._drafts.file
-        if there.retired_version and (there.metadata.get(GONE) or not (mine or KNOWN_AS in there.metadata)):
-            return False  # what another file says again is known again
         if there.metadata.get("hash") != draft.digest and (mine or self._is_outline(draft)):
             return False
         if KNOWN_AS in there.metadata:
@@ -273,6 +273,11 @@ class FileImport:
                 return False
             self._stands_for[draft.node.id] = first.id
             self._count_known(first, find_others(there))
+            self._step(1)
+            return True
+        if there.retired_version and not mine:
+            self._stands_for[draft.node.id] = self._above(draft)
+            self._leave_out(draft, f"memory has the same text as retired, in {there.id[:8]}")
             self._step(1)
             return True
         # It may have been left so by a crash, and another file may have said since that it has it too.

@@ -1,5 +1,6 @@
 """Markdown notes, passage by passage, with links; Obsidian, Logseq, org and reStructuredText as Markdown."""
 
+import html
 import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,17 +12,17 @@ from typing import Literal
 import msgspec
 
 from services.memory.ingest.drafting import find_links
+from services.memory.ingest.front_matter import FrontMatter, parse_front_matter
 from services.memory.ingest.naming import clean_markup, is_day, is_general, make_piece
 from services.memory.ingest.passages import BULLET, FENCE, MAX_LEAD, MESSAGE, read_passages
 from services.memory.ingest.pieces import (
+    MAX_TITLE,
     Document,
-    FrontMatter,
     Piece,
     clean_tags,
     find_day,
     find_named_date,
     join_title,
-    parse_front_matter,
 )
 from shared.text.markdown import Block, read_blocks
 
@@ -69,7 +70,7 @@ def parse_note(path: str, text: str, known: date) -> Document:
     by the nearest heading that names a day, by the front matter, a line "Date: ..." at the top, or the day
     in the name of the file. ``known`` is the day the file was written.
     """
-    matter = parse_front_matter(text)
+    matter = parse_front_matter(text, known)
     sections = _sections(text, matter.lines)
     name = path.rpartition("/")[2].rpartition(".")[0]
     top = _find_top(sections)
@@ -97,6 +98,7 @@ def parse_note(path: str, text: str, known: date) -> Document:
         note=name,
         links=find_links(prose),
         properties=matter.properties,
+        unread=tuple(f"front matter: {line.strip()[:80]!r} is no field" for line in matter.unread),
     )
 
 
@@ -146,7 +148,7 @@ def _find_stated_date(sections: Sequence[NoteSection], known: date) -> str:
 def find_top_day(text: str, known: date) -> str:
     """The day that a first line names, as the title of a note without headings does; "" if it does not."""
     line = next((line.strip() for line in text.split("\n") if line.strip()), "")
-    is_title = len(line.split()) <= MAX_LEAD and line[-1:] not in (".", "!", "?")
+    is_title = len(line) <= MAX_TITLE and len(line.split()) <= MAX_LEAD and line[-1:] not in (".", "!", "?")
     return find_day(line, known) if is_title and not BULLET.match(line) and not MESSAGE.match(line) else ""
 
 
@@ -215,21 +217,22 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 """HTML in Markdown that shows nothing itself, and code, in which it is text."""
+_ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,31}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ROLE_OF_HOST = re.compile(r"\{[\w:+.-]+\}`~?([^`<\n]*?)\s*(?:<[^`\n]*>)?`")
 _FENCES = re.compile(r"\s*(?::{3,}.*|\([\w:.-]+\)=|\[[^\]^][^\]]*\]:\s+<?(?:https?:|mailto:|[./#])\S*.*)$")
 """Fences, targets and the addresses of links: what MyST and Markdown do not show."""
-_CALLOUT = re.compile(r"^(\s*(?:>\s*)+)\[!\w+\][+-]?\s*")
+_FOOTNOTE = re.compile(r"^\s{0,3}\[\^[^\]\s]{1,60}\]:\s*|(?<=\S)\[\^[^\]\s]{1,60}\]")
 _BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+$")
 # What is marked contains no such mark itself: a line of many open ones is read once, not once for each.
 _HIGHLIGHT = re.compile(r"==(?=\S)((?:(?!==).)+)(?<=\S)==")
 _STRUCK = re.compile(r"~~(?=\S)(?:(?!~~).)+(?<=\S)~~")
-_NO_TEXT = re.compile(r"\s*(?:>\s*)*(?:[-*+]|\d+[.)])?\s*(?:\[[ xX]\])?\s*$")
+_NO_TEXT = re.compile(r"\s*(?:>\s*)*(?:[-*+]|\d+[.)])?\s*(?:\[[^\]\d]\])?\s*$")
 _HIDDEN = re.compile(
     r"^\s*(?:[-*+]\s+)?(?:id|collapsed|icon|public|background-color|heading|query-[\w-]+|logseq\.[\w.-]+)::"
 )
 _PROPERTY = re.compile(r"^(\s*(?:[-*+]\s+)?[\w-]{1,40})::(?=\s)")
 _STATE = re.compile(
-    r"^(\s*[-*+]\s+)(?:(TODO|DOING|LATER|NOW|WAITING|WAIT)|(DONE|CANCELED|CANCELLED))\s+(?:\[#[A-C]\]\s+)?"
+    r"^(\s*[-*+]\s+)(?:(TODO|DOING|LATER|NOW|WAITING|WAIT)|(DONE)|CANCELED|CANCELLED):?\s+(?:\[#[A-C]\]\s+)?"
 )
 _PICTURES = re.compile(r"\s*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?\s*)+$")
 
@@ -246,6 +249,7 @@ def normalise_markup(text: str) -> str:
             block = _drop_comments(block)
             block = _TAG.sub(_leave_lines, block) if "<" in block else block
             block = "\n".join(map(_normalise, block.split("\n")))
+            block = _ENTITY.sub(lambda match: html.unescape(match[0]), block) if "&" in block else block
         lines.append(block)
     return "\n".join(lines)
 
@@ -257,7 +261,9 @@ def _drop_comments(block: str) -> str:
 
 
 def _leave_lines(match: re.Match[str]) -> str:
-    return match[0] if match[0].startswith("`") else "\n" * match[0].count("\n")
+    if match[0].startswith("`"):
+        return match[0]
+    return "\n" * match[0].count("\n") or " " * match[0].lower().startswith(("<br", "<hr"))
 
 
 def _mark_code(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
@@ -279,11 +285,11 @@ def _normalise(line: str) -> str:
     if _HIDDEN.match(line) or _PICTURES.fullmatch(line) or _FENCES.match(line):
         return ""
     line = _ROLE_OF_HOST.sub(r"`\1`", line)
-    line = _CALLOUT.sub(r"\1", line)
+    line = _FOOTNOTE.sub("", line)
     line = _BLOCK_ID.sub("", line)
     line = _HIGHLIGHT.sub(r"\1", line)
     line = _PROPERTY.sub(r"\1:", line)
-    line = _STATE.sub(lambda state: f"{state[1]}[{' ' if state[2] else 'x'}] ", line)
+    line = _STATE.sub(lambda state: f"{state[1]}[{' ' if state[2] else 'x' if state[3] else '-'}] ", line)
     if not _STRUCK.search(line):
         return line
     left = re.sub(r"(?<=\S)  +", " ", _STRUCK.sub("", line))
@@ -296,7 +302,6 @@ _HEADLINE = re.compile(
 _KEYWORD = re.compile(r"#\+(title|date|author|filetags):\s*(.*)", re.IGNORECASE)
 _TAGS = re.compile(r"\s+:([\w@:]+):$")
 _STAMP = re.compile(r"[<\[](\d{4}-\d\d-\d\d)(?: [^\W\d_]{2,4}\.?)?(?: [^<>\[\]]{1,30})?[>\]]")
-_DONE = frozenset({"DONE", "CANCELLED"})
 
 
 def convert_org(text: str) -> str:
@@ -311,7 +316,7 @@ def _convert_org(line: str) -> str:
         words = headline["text"][: tags.start()] if tags else headline["text"]
         words += "".join(f" #{tag}" for tag in tags[1].split(":")) if tags else ""
         if headline["state"]:
-            return f"- [{'x' if headline['state'] in _DONE else ' '}] {words}"
+            return f"- [{ {'DONE': 'x', 'CANCELLED': '-'}.get(headline['state'], ' ') }] {words}"
         return f"{'#' * min(6, 1 + len(headline['stars']))} {words}"
     if keyword := _KEYWORD.match(line):
         name = keyword[1].lower()

@@ -21,6 +21,7 @@ from services.memory.ingest.pieces import (
     parse_date,
     tag_speaker,
 )
+from shared.text.markdown import show_inline
 
 SHORT = 4
 """The words up to which a passage is taken to need its note to be understood, and the same text elsewhere to
@@ -44,7 +45,11 @@ MAX_ABOVE = 1_000
 """The bullets over a passage of which it is kept whether they are days: each is asked about for all below."""
 
 _SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)")
-_MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
+MAX_SHOWN = 250  # Many times a title: marks within marks take time that grows with the square of the length
+
+_CELLS = re.compile(r"(?<!\\)\|")
+_CLOSED = re.compile(r"\s#+\s*$")  # What may stand behind a heading
+_PLAIN = re.compile(r"[^*_`~<>\[\]\\&#]*")
 _WORD = re.compile(r"\w+")
 _DONE = re.compile(r"✅\s*(\d{4}-\d\d-\d\d)|CLOSED: \[(\d{4}-\d\d-\d\d)")
 _SIGNS = re.compile(r"[📅⏳🛫✅➕❌🔁⏫🔼🔽🔺⏬]\ufe0f?\s*(?:\d{4}-\d\d-\d\d)?")
@@ -57,9 +62,12 @@ _CHANGE = re.compile(
 
 
 def clean_markup(line: str) -> str:
-    """A line of Markdown as it is shown."""
-    shown = _SHOWN_LINK.sub(lambda match: match[1] or match[2] or "", line)
-    return " ".join(_MARKS.sub("", shown).split())
+    """A line of Markdown as it is shown, of a longer one the first MAX_SHOWN characters."""
+    line = line[:MAX_SHOWN]
+    if not _PLAIN.fullmatch(line):
+        shown = _SHOWN_LINK.sub(lambda match: match[1] or match[2] or "", line)
+        line = show_inline(_CLOSED.sub("", shown))
+    return " ".join(line.split())
 
 
 def is_general(name: str) -> bool:
@@ -80,7 +88,7 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
     dated = next((find_day(name, known) for name in reversed(passage.above) if is_day(name)), dated)
     day = find_leading_day(text, known) or _find_done_day(passage) or _at_clock(dated, text)
     prose = "" if passage.form in ("code", "table") else text
-    content = clean_markup(_first_line(passage))
+    content = _first_line(passage)
     is_short = len(_WORD.findall(text)) <= SHORT
     context = _find_context(passage, headings, note if is_short else "")
     if set(_WORD.findall(context.lower())) <= set(_WORD.findall(content.lower())):
@@ -111,14 +119,14 @@ def is_day(text: str) -> bool:
 
 def _find_done_day(passage: Passage) -> str:
     """The day on which a task was done, where its check box is followed by one."""
-    done = _DONE.search(passage.text) if passage.box and passage.box not in " /" else None
+    done = _DONE.search(passage.text) if passage.box and passage.box != " " else None
     return parse_date(done[1] or done[2]) if done else ""
 
 
 def _find_form_kind(passage: Passage, headings: Sequence[str]) -> str:
     """The kind that the form alone tells, or ""."""
     if passage.box:
-        return "task" if passage.box in " /" else "event"
+        return {" ": "task", "x": "event"}.get(passage.box, "decision")
     if any(map(is_version, headings)):  # what a changelog tells was done
         return "event"
     if passage.form in ("code", "table"):
@@ -144,17 +152,17 @@ def _first_line(passage: Passage) -> str:
         lines = lines[1:]
     line = lines[0]
     if passage.form == "table":
-        line = ", ".join(cell.strip() for cell in line.strip().strip("|").split("|"))
+        line = ", ".join(cell.strip() for cell in _CELLS.split(line.strip().strip("|")))
     if passage.form == "message":
-        return _cut_stamp(line)
+        return clean_markup(_cut_stamp(line))
     if passage.form == "steps":
-        return passage.lead
+        return clean_markup(passage.lead)
     if passage.form == "paragraph":
         line = " ".join(lines)
     if passage.form == "bullet":
         line = cut_bullet(line)
     if passage.form not in ("bullet", "paragraph"):
-        return line
+        return clean_markup(line)
     return cut_lead(_SIGNS.sub("", clean_markup(line)).strip() or line)
 
 

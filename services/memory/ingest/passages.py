@@ -139,9 +139,14 @@ LONG = 600  # Characters from which a paragraph is split at its sentences, into 
 MAX_GAP = 20  # The most blank lines within a bullet
 
 BULLET = re.compile(
-    r"(?P<indent>\s*)(?P<mark>[-*+•–]|\d{1,3}[.)]|[a-z][)])\s+(?:\[(?P<box>[ xX\-/])\]\s+)?(?=\S)"
+    r"(?P<indent>\s*)(?P<mark>[-*+•–]|\d{1,3}[.)]|[a-z][)])\s+(?:\[(?P<box>[^\]\d])\]\s+)?(?=\S)"
 )
 """The beginning of a list item, with its check box."""
+_BOXES = {" ": " ", "/": " ", ">": " ", "<": " ", "?": " ", "x": "x", "X": "x", "-": "-"}
+"""What a check box says: open (begun, put off and asked too), done, or cancelled; others mark no task."""
+_CALLOUT = re.compile(r"\[!(?P<type>[^\]\n]+)\][+-]?\s*(?P<title>.*)")
+_QUOTED = re.compile(r"\s{0,3}>[ \t]?")
+MOST_QUOTED = 10  # The deepest quotation within quotations that is read
 
 _STAMP = r"(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}[ T,]+\s*)?\d{1,2}:\d\d(?::\d\d)?(?:\s?[AaPp][Mm])?"
 _WHO = r"[^\W\d_][^:<>\n\[\]]{0,39}?"
@@ -175,8 +180,9 @@ MAX_LEAD = 12
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """One passage as it is written, from line ``line`` on (counted from 0).
 
-    ``box`` is that of a check list: "" for none, " " for one that is open, else it is done. ``above`` has the
-    bullets that a bullet is below, outermost first; ``lead`` is the line that introduces the list it is in.
+    ``box`` is that of a check list: "" for none, " " for one that is open, "x" for done, "-" for cancelled.
+    ``above`` has the bullets that a bullet is below, outermost first; ``lead`` is the line that introduces
+    the list it is in, or the title of the callout.
     """
 
     line: int
@@ -220,13 +226,20 @@ def is_chat(text: str) -> bool:
     return sum(1 for match in said if match["nick"]) * 2 > len(lines)
 
 
-def _read_blocks(lines: Sequence[str]) -> Iterator[Passage]:
+def _read_blocks(lines: Sequence[str], depth: int = 0) -> Iterator[Passage]:
     number = 0
     open_bullets: list[tuple[int, str]] = []
     while number < len(lines):
         line = lines[number]
         if not line.strip() or _BREAK.match(line):
             number += 1
+            continue
+        if _QUOTED.match(line) and depth < MOST_QUOTED:
+            end = _end_where(lines, number, lambda other: _QUOTED.match(other) is not None)
+            yield from _read_quotation(
+                number, [_QUOTED.sub("", each, 1) for each in lines[number:end]], depth
+            )
+            number, open_bullets = end, []
             continue
         bullet = BULLET.match(line)
         if bullet is None or not line[:1].isspace():
@@ -237,13 +250,28 @@ def _read_blocks(lines: Sequence[str]) -> Iterator[Passage]:
             indent = len(bullet["indent"].expandtabs(4))
             open_bullets = [pair for pair in open_bullets if pair[0] < indent]
             above = tuple(outer for _, outer in open_bullets)
-            yield Passage(line=number, text=_dedent(text), form=form, box=bullet["box"] or "", above=above)
+            box = _BOXES.get(bullet["box"] or "", "")
+            if (bullet["box"] or " ") not in " xX":
+                text = f"{bullet['mark']} {'Cancelled: ' * (box == '-')}{text[bullet.end() :]}"
+            yield Passage(line=number, text=_dedent(text), form=form, box=box, above=above)
             open_bullets.append((indent, line[bullet.end() :].strip()))
         elif form == "paragraph":
             yield from _read_paragraph(number, lines[number:end])
         else:
             yield Passage(line=number, text=text, form=form)
         number = end
+
+
+def _read_quotation(start: int, lines: list[str], depth: int) -> Iterator[Passage]:
+    """The passages within a quotation; those of a callout are led by its title."""
+    callout = _CALLOUT.match(lines[0])
+    title = callout["title"].strip() if callout else ""
+    if callout:
+        lines = ["", *lines[1:]] if any(map(str.strip, lines[1:])) else [title]
+    box = " " if callout and callout["type"].lower() == "todo" else ""
+    for passage in _read_blocks(lines, depth + 1):
+        line, lead = start + passage.line, passage.lead or title
+        yield msgspec.structs.replace(passage, line=line, lead=lead, box=passage.box or box)
 
 
 def _find_end(lines: Sequence[str], start: int) -> tuple[int, Form]:
@@ -260,7 +288,7 @@ def _find_end(lines: Sequence[str], start: int) -> tuple[int, Form]:
         return _end_where(lines, start, lambda other: other.startswith(("    ", "\t"))), "code"
     number = start + 1
     while number < len(lines) and lines[number].strip():
-        if BULLET.match(lines[number]) or FENCE.match(lines[number]) or _BREAK.match(lines[number]):
+        if any(form.match(lines[number]) for form in (BULLET, FENCE, _BREAK, _QUOTED)):
             break
         number += 1
     return number, "paragraph"

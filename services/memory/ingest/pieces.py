@@ -1,4 +1,4 @@
-"""What a file is split into, and the fields of its parts: front matter, tags, importance, dates."""
+"""What a file is split into, and the fields of its parts: tags, importance, dates."""
 
 import hashlib
 import re
@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-import yaml
 
 from shared.contracts import NAME
 from shared.contracts.memory import KINDS
@@ -81,12 +80,16 @@ class NoteLink(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A file parsed; ``note`` is the name it can be linked by, if so: its first piece is the note itself."""
+    """A file parsed; ``note`` is the name it can be linked by, if so: its first piece is the note itself.
+
+    ``unread`` says what of it cannot be read, in sentences for its owner.
+    """
 
     pieces: tuple[Piece, ...]
     note: str = ""
     links: tuple[NoteLink, ...] = ()
     properties: dict[str, Any] = {}
+    unread: tuple[str, ...] = ()
 
 
 class IngestError(Exception):
@@ -127,8 +130,6 @@ NAMED_DAY = re.compile(rf"(?<!\d)({_DAY})(?!\d)")
 LEADING = re.compile(rf"^[\s>*+\-\[({{\"'#`xX\]]*{ISO.pattern}")
 """A date at the start of a line, behind bullets, brackets and check boxes."""
 
-MAX_PROPERTIES = 20
-MAX_VALUE = 200
 MAX_TAGS = 30  # Of one piece; memory takes 32, and one more marks links that are still open
 MAX_TAG = 100  # The longest tag, in characters; memory takes 128
 
@@ -140,13 +141,6 @@ TITLES = frozenset("dr mr mrs ms miss prof herr frau".split())
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
-OWN = frozenset(
-    "title kind type tags tag keywords date created created_at valid_from valid_to expires importance "
-    "agent".split()
-)
-"""Properties that become fields of the nodes; the others are kept in the note's metadata."""
-
-BLOCK = re.compile(r"---[ \t]*\n(.{0,50000}?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 OLD_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TAG = re.compile(r"(?<![\w/#&\[!])(?<!\]\()#([^\W\d_][\w/-]*|\d[\w/-]*[^\W\d_][\w/-]*)")
 """A tag in a text: something in it is a letter, so that "#12" stays the number of an issue."""
@@ -204,57 +198,6 @@ def parse_created(fields: Mapping[str, Any]) -> str:
     return ""
 
 
-class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
-    """A note's front matter; ``lines`` is the number of its lines, ``text`` its source."""
-
-    title: str = ""
-    kind: str = ""
-    tags: tuple[str, ...] = ()
-    date: str = ""
-    created: str = ""
-    valid_to: str = ""
-    importance: float | None = None
-    agent: str = ""
-    properties: dict[str, Any] = {}
-    lines: int = 0
-    text: str = ""
-
-
-def parse_front_matter(text: str) -> FrontMatter:
-    """The front matter of a note; an empty one if there is none, or it is no YAML mapping."""
-    match = BLOCK.match(text)
-    if match is None:
-        return FrontMatter()
-    try:
-        values = yaml.safe_load(match[1])
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return FrontMatter()
-    if not isinstance(values, dict):
-        return FrontMatter()
-    fields = {str(name).strip().lower(): value for name, value in values.items()}
-    kind = fields.get("kind")
-    return FrontMatter(
-        title=_line(fields.get("title")),
-        kind=parse_kind(kind) or parse_agent_name(kind) or parse_kind(fields.get("type")),
-        tags=parse_tags(fields.get("tags", fields.get("tag", fields.get("keywords")))),
-        date=next(
-            (
-                day
-                for name in ("valid_from", "date", "created", "created_at")
-                if (day := parse_date(fields.get(name)))
-            ),
-            "",
-        ),
-        created=parse_created(fields),
-        valid_to=parse_date(fields.get("valid_to", fields.get("expires"))),
-        importance=parse_importance(fields.get("importance")),
-        agent=parse_agent_name(fields.get("agent")),
-        properties=_properties(fields),
-        lines=match[0].count("\n"),
-        text=match[1],
-    )
-
-
 def parse_tags(value: Any) -> tuple[str, ...]:
     """Tags given as a list, or as a text with blanks or commas between them; in lower case, without "#"."""
     parts = (
@@ -303,24 +246,6 @@ def parse_agent_name(value: Any) -> str:
     return text if NAME.fullmatch(text) else ""
 
 
-def _line(value: Any) -> str:
-    return " ".join(str(value).split()) if isinstance(value, str | int | float | date) else ""
-
-
-def _properties(fields: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name in OWN or len(kept) == MAX_PROPERTIES or len(name) > MAX_VALUE:
-            continue
-        if isinstance(value, bool | int | float):
-            kept[name] = value
-        elif isinstance(value, str | date) and 0 < len(str(value)) <= MAX_VALUE:
-            kept[name] = str(value)
-        elif isinstance(value, list) and all(isinstance(each, str | int) for each in value):
-            kept[name] = [str(each)[:MAX_VALUE] for each in value[:MAX_PROPERTIES]]
-    return kept
-
-
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -366,6 +291,7 @@ _YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?"
 _FORMS = tuple(
     re.compile(rf"(?<![\w.]){_WEEKDAY}{form}", re.IGNORECASE)
     for form in (
+        r"(?P<year>(?:19|20)\d\d)(?P<mark>[-/.])(?P<month>[01]?\d)(?P=mark)(?P<day>[0-3]?\d)(?!\d)",
         rf"(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH}{_YEAR}",
         rf"{_MONTH}\s+(?P<day>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:.]\d|\d){_YEAR}",
         r"(?P<day>[0-3]?\d)\.\s?(?P<month>[01]?\d)\.(?:\s?(?P<year>(?:19|20)?\d\d)(?![\d:]))?(?!\d)",

@@ -21,6 +21,7 @@ from services.memory.ingest.passages import is_chat, parse_log, read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece, find_named_date
 from services.memory.ingest.structured import parse_calendar, parse_json, parse_table, parse_toml, parse_yaml
 from shared.errors import ActionError
+from shared.text.display import decode, drop_unseen
 
 MAX_BYTES = 10_000_000
 """The largest file that is taken in: what is larger is a data set, not something to remember."""
@@ -40,7 +41,6 @@ READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
     ".toml": parse_toml,
     ".csv": parse_table,
     ".tsv": parse_table,
-    ".ics": parse_calendar,
 }
 NOTES: dict[str, Callable[[str], str]] = {
     ".md": normalise_markup,
@@ -51,9 +51,10 @@ NOTES: dict[str, Callable[[str], str]] = {
 """What makes Markdown of notes."""
 TEXTS = (".txt", ".text")
 MAILS = (".eml", ".mbox")
+CALENDARS = (".ics",)
 PACKED = {".pdf": "pdf", ".docx": "docx", ".html": "html", ".htm": "html"}
 """Files that are taken apart in the jail, since they may be hostile."""
-ALL = (*NOTES, *TEXTS, *READERS, *MAILS, *PACKED)
+ALL = (*NOTES, *TEXTS, *READERS, *MAILS, *CALENDARS, *PACKED)
 
 CONTROLS = frozenset(range(32)) - set(b"\t\n\f\r\x1b")
 """Bytes that no text has, in whatever encoding of one byte a character."""
@@ -104,6 +105,11 @@ def read_document(root: Path, path: str, modified: float, unpacked: str = "") ->
         return parse_note(path, unpacked, known)
     if ending in MAILS:
         return Document(pieces=parse_mails(_read_bytes(root, path, MAX_PACKED), known))
+    if ending in CALENDARS:
+        document = parse_calendar(_read_bytes(root, path))
+        if not document.pieces:
+            raise IngestError("; ".join(document.unread[:3]) or "there is nothing in it to remember")
+        return document
     text = read_file(root, path)
     if ending in NOTES:
         plain = NOTES[ending](text)
@@ -128,15 +134,17 @@ def read_document(root: Path, path: str, modified: float, unpacked: str = "") ->
 def read_file(root: Path, path: str) -> str:
     """The text of a file, with line feeds at the ends of its lines; raises IngestError with the reason.
 
-    What is neither UTF-8 nor UTF-16 with its mark is taken to be Windows-1252, of which Latin-1 is a part.
+    What is neither UTF-8 nor UTF-16 with its mark is what its characters suggest, for Latin letters
+    Windows-1252, of which Latin-1 is a part.
     """
     data = _read_bytes(root, path)
     if not data.strip():
         raise IngestError("it is empty")
+    is_utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        text = "" if CONTROLS.intersection(data) else data.decode("cp1252", "replace")
+        text = "" if is_utf16 or CONTROLS.intersection(data) else decode(data)
         if not text or "\ufffd" in text:
             raise IngestError(
                 f"it is not text, or in an unknown encoding: byte {error.start:,} cannot be read"
@@ -144,7 +152,7 @@ def read_file(root: Path, path: str) -> str:
             ) from None
     if "\0" in text:
         raise IngestError("it is not text: it holds zero bytes")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return drop_unseen(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _read_bytes(root: Path, path: str, most: int = MAX_BYTES) -> bytes:

@@ -5,17 +5,19 @@ import io
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
 import yaml
 
 from services.memory.ingest.chats import DATES, find_said
+from services.memory.ingest.front_matter import AsWritten
 from services.memory.ingest.kinds import find_headed_kind
 from services.memory.ingest.passages import first_words, split_text
 from services.memory.ingest.pieces import (
     MAX_BODY,
+    Document,
     IngestError,
     Piece,
     clean_tags,
@@ -29,6 +31,7 @@ from services.memory.ingest.pieces import (
     parse_tags,
 )
 from shared.recurrence import Recurrence, describe_recurrence
+from shared.skills.calendar import read_components
 
 MAX_VALUES = 2_000_000  # The most values of one file: YAML's references make a small file a huge one
 
@@ -61,10 +64,9 @@ def parse_json(stem: str, text: str) -> tuple[Piece, ...]:
 
 def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
     """The documents of a YAML file as records; raises IngestError if it is none."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        values = list(yaml.load_all(text, Loader=loader))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        values = list(yaml.load_all(text, Loader=AsWritten))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise IngestError(f"it is not valid YAML: {' '.join(str(error).split())[:200]}") from None
     return _pieces(stem, (entry for value in values for entry in _find_records(value)))
 
@@ -72,7 +74,7 @@ def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
 def parse_toml(stem: str, text: str) -> tuple[Piece, ...]:
     """The tables of a TOML file as records; raises IngestError if it is none."""
     try:
-        return _pieces(stem, _find_records(tomllib.loads(text)))
+        return _pieces(stem, _find_records(tomllib.loads(text, parse_float=str)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise IngestError(f"it is not valid TOML: {error}") from None
 
@@ -174,13 +176,14 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
     title = first_words(_title(fields, pairs))
     if not _is_sentence(title) or path:  # a sentence tells by itself what it is about
         title = join_title(stem, *path, title)
+    kind = parse_kind(fields.get("kind")) or parse_kind(fields.get("type")) or _named_kind(fields)
     for number, (_, part) in enumerate(split_text(body, MAX_BODY), 1):
         yield Piece(
             title=title if number == 1 else join_title(stem, *path, f"{title.split(' › ')[-1]} ({number})"),
             body=part,
             heading=path,
             line=line,
-            kind=parse_kind(fields.get("kind")) or parse_kind(fields.get("type")) or _named_kind(fields),
+            kind=kind,
             tags=parse_tags(fields.get("tags", fields.get("tag"))),
             date=next((date for name in DATES if (date := parse_date(fields.get(name)))), ""),
             created=parse_created(fields),
@@ -262,19 +265,16 @@ SHOWN = {"LOCATION": "Where", "ORGANIZER": "Organiser", "ATTENDEE": "With", "STA
 MOST_GUESTS = 20
 
 
-def parse_calendar(_: str, text: str) -> tuple[Piece, ...]:
+def parse_calendar(data: bytes) -> Document:
     """The events, tasks and journal entries of a calendar; raises IngestError if it is none.
 
     Exceptions from what repeats belong to it, and are no pieces.
     """
-    import icalendar
-
     try:
-        calendars = icalendar.Calendar.from_ical(text, multiple=True)
-        entries = [entry for each in calendars for entry in each.walk() if entry.name in KINDS]
-        return tuple(_read_entries(entries))
-    except Exception as error:  # the parser raises many kinds for broken files
+        entries, unread = read_components(data, tuple(KINDS))
+    except ValueError as error:
         raise IngestError(f"it is not a valid calendar: {error}") from None
+    return Document(pieces=tuple(_read_entries(entries)), unread=tuple(unread))
 
 
 def _read_entries(entries: list[Any]) -> Iterator[Piece]:
@@ -300,9 +300,9 @@ def _read_entries(entries: list[Any]) -> Iterator[Piece]:
 
 def _lines(entry: Any, title: str, start: date | None) -> Iterator[str]:
     """What an entry tells, line by line."""
-    end = _moment(entry, "DTEND") or _moment(entry, "DUE")
+    end = _find_end(entry, start)
     if start:
-        until = f" to {_format_moment(end)}" if end and end != start and isinstance(start, datetime) else ""
+        until = f" to {_format_moment(end)}" if end and end != start else ""
         yield f"{title}: {_format_moment(start)}{until}."
     for rule in _as_list(entry.get("RRULE")):
         yield f"Repeats {_describe(rule.to_ical().decode(), start)}."
@@ -320,6 +320,15 @@ def _describe(rule: str, start: date | None) -> str:
     if isinstance(start, datetime):
         first = start.replace(tzinfo=None)
     return describe_recurrence(Recurrence(start=first, rule=rule))
+
+
+def _find_end(entry: Any, start: date | None) -> date | None:
+    """When an entry ends: of one that takes whole days the last of these, as people say it."""
+    end = _moment(entry, "DTEND") or _moment(entry, "DUE")
+    length = getattr(entry.get("DURATION"), "dt", None)
+    end = start + length if end is None and start and isinstance(length, timedelta) else end
+    is_day = end is not None and not isinstance(end, datetime) and entry.get("DTEND")
+    return max(end - timedelta(days=1), start or end) if is_day and end else end
 
 
 def _moment(entry: Any, name: str) -> date | None:

@@ -23,6 +23,7 @@ from shared.contracts import Hit, MemoryQuery, Node
 from shared.contracts.base import amended
 from shared.errors import StartError
 from shared.log import logger
+from shared.subjects import USER
 
 if TYPE_CHECKING:
     from services.memory.retrieval.vectors import Numbers, Vectors
@@ -390,7 +391,9 @@ class DeepSearch:
     def __init__(self, aligner: Aligner) -> None:
         self._aligner = aligner
 
-    def search(self, view: "View", query: MemoryQuery, vector: "Vectors", moment: float) -> list[Hit]:
+    def search(
+        self, view: "View", query: MemoryQuery, vector: "Vectors", moment: float, reader: str = USER
+    ) -> list[Hit]:
         """The best nodes, best first; candidates are the first CANDIDATES of the fast search.
 
         A hit's nearness is the mean over the words of the question, weighed as in the fast search and by
@@ -401,7 +404,7 @@ class DeepSearch:
         Without the model the hits are those of the fast search, with UNREAD in ``why``.
         """
         wide = msgspec.structs.replace(query, limit=max(query.limit, CANDIDATES))
-        hits = view.search(wide, vector, moment)
+        hits = view.search(wide, vector, moment, reader)
         try:
             hits = self._reorder(view, query.text, hits)
         except StartError as error:

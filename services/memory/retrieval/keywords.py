@@ -20,6 +20,7 @@ from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, S
 from services.memory.retrieval.vectors import GrowingArray, capacity_for
 from shared.log import logger
 from shared.text import prose
+from shared.text.display import drop_unseen
 
 MAX_WORD = 64  # Longer words are cut: no search needs more of them
 
@@ -64,7 +65,7 @@ _reduced = _StemCache()
 
 def fold_words(text: str) -> list[str]:
     """The words of a text as they are written, case folded."""
-    return _WORD.findall(text.casefold())
+    return _WORD.findall(drop_unseen(text).casefold())
 
 
 def split_words(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval.node_table import (
+    NONE,
     NodeRows,
     Sessions,
     code_marks,
@@ -31,7 +32,8 @@ from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.vectors import GrowingArray, Vectors, VectorTable
 from services.memory.storage.tables import write_nodes
 from shared.contracts import Node
-from shared.memory.ownership import owner_of
+from shared.memory.ownership import GLOBAL, owner_of
+from shared.subjects import USER
 
 Mask = NDArray[np.bool_]
 
@@ -261,6 +263,16 @@ class NodeIndex:
         """Which of the first slots hold at ``moment``: neither ended nor superseded."""
         holding: Mask = (self.column("ends", count) > moment) & ~self.column("superseded", count)
         return holding
+
+    def find_readable(self, reader: str, count: int) -> Mask:
+        """Which of the first slots an agent, or ``user``, may read (shared/memory/ownership.py)."""
+        readable: Mask = np.ones(count, np.bool_)
+        if reader != USER:
+            owners = self.column("owner", count)
+            readable = (owners == NONE) | (owners == self.code(reader))
+            for slots in self.find_tagged((GLOBAL, reader), count):
+                readable[slots] = True
+        return readable
 
     def count_kinds(self) -> dict[str, int]:
         """How many live nodes there are of each kind, by name."""

@@ -17,8 +17,9 @@ from services.memory.retrieval.postings import renumber
 from services.memory.retrieval.ranking import find_questioned, wants_history
 from services.memory.retrieval.search import Search, SearchState, admit
 from services.memory.retrieval.vectors import Vectors, build_vectors, top_places
-from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
+from shared.contracts import Edge, Hit, ListQuery, MemoryQuery, Node, NodePage, Traversal
 from shared.contracts.base import amended
+from shared.subjects import USER
 
 if TYPE_CHECKING:
     from services.memory.storage.tables import Tables
@@ -147,8 +148,9 @@ class View:
         with self._lock:
             return self._state.nodes.count_kinds()
 
-    def search(self, query: MemoryQuery, vector: Vectors, moment: float) -> list[Hit]:
-        """The best nodes for a query, best first, at most ``query.limit``; ``vector`` is its embedded text.
+    def search(self, query: MemoryQuery, vector: Vectors, moment: float, reader: str = USER) -> list[Hit]:
+        """The best nodes that ``reader`` may read for a query, best first, at most ``query.limit``;
+        ``vector`` is its embedded text.
 
         How they are scored is documented at ``Search.run``. What a live node supersedes, and what is past its
         ``valid_to`` at ``moment``, is left out unless the query ``wants_history``; it then says what
@@ -157,7 +159,9 @@ class View:
         hops = self.graph.hops(query.anchors) if query.anchors else {}
         state, live = self._freeze()
         near = {slot: far for node_id, far in hops.items() if (slot := state.nodes.find(node_id)) is not None}
-        holds = None if wants_history(query) else state.nodes.find_holding(len(live), moment)
+        holds = state.nodes.find_readable(reader, len(live))
+        if not wants_history(query):
+            holds &= state.nodes.find_holding(len(live), moment)
         scored = Search(state, live).run(query, vector, moment, near, holds)
         nodes = self._read(state.nodes, [entry.slot for entry in scored])
         ids = [node.id for node in nodes]
@@ -229,12 +233,35 @@ class View:
 
         return [(read(places[:REACH]), read(places[REACH:])) for places in beside.T.tolist()]
 
-    def list(self, query: ListQuery) -> NodePage:
-        """A page of nodes in the order of their ids."""
+    def keep_readable(self, ids: Sequence[str], reader: str) -> Ids:
+        """Those of the ids whose nodes, retired ones too, ``reader`` may read."""
+        index = self._state.nodes
+        slots = index.locate(ids)
+        readable = index.find_readable(reader, index.size)[slots] & (slots >= 0)
+        return [node_id for node_id, kept in zip(ids, readable.tolist(), strict=True) if kept]
+
+    def keep_edges(self, edges: tuple[Edge, ...], reader: str) -> tuple[Edge, ...]:
+        """Those of which ``reader`` may read both ends."""
+        ends = {end for edge in edges for end in (edge.from_id, edge.to_id)}
+        known = {*self.keep_readable([*ends], reader)}
+        return tuple(edge for edge in edges if known.issuperset((edge.from_id, edge.to_id)))
+
+    def conceal(self, walk: Traversal, reader: str) -> Traversal:
+        """The walk without what ``reader`` may not read, and what was reached through that."""
+        known = {"", *self.keep_readable([visit.node.id for visit in walk.visits], reader)}
+        visits = []
+        for visit in walk.visits:  # a parent comes before what was reached from it
+            if visit.parent not in known:
+                known.discard(visit.node.id)
+            visits += [visit] if visit.node.id in known else []
+        return amended(walk, visits=tuple(visits), edges=self.keep_edges(walk.edges, reader))
+
+    def list(self, query: ListQuery, reader: str = USER) -> NodePage:
+        """A page of the nodes that ``reader`` may read, in the order of their ids."""
         with self._lock:
             index, version = self._state.nodes, self.version
             among = index.column("current" if query.retired else "live")
-            mask = admit(index, query, among)
+            mask = admit(index, query, among & index.find_readable(reader, len(among)))
             if query.changed_since:
                 mask &= index.column("version") > query.changed_since
             many = FEW_OF * np.count_nonzero(mask) >= len(mask)

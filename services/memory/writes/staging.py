@@ -40,6 +40,7 @@ from services.memory.writes.gate import (
 from shared import subjects
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.contracts.base import amended
+from shared.text.display import drop_unseen
 
 _encoder = msgspec.json.Encoder()
 
@@ -190,6 +191,9 @@ class Staging:
 
     def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
+        if not (node.title.isascii() and node.body.isascii()):
+            title, body = drop_unseen(node.title), drop_unseen(node.body)
+            node = msgspec.structs.replace(node, title=title or node.title, body=body)
         old, seen = self._node(node.id), (0, "")
         if old is not None and not may_change(author_of(entry.write), old):
             if not is_same(amended(node, source=old.source, retired_version=0), old):

@@ -1,8 +1,7 @@
 """What kind of thing a question asks for (a person, a time, a number, a list), and if a sentence has it."""
 
 import re
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -151,7 +150,38 @@ def lacks_amount(question: str, sentence: str) -> bool:
     ``sentence`` has none.
     """
     told = _SPEAKER.sub("", sentence)
+    if asked := _HOW_MANY.search(question):
+        stems = [stem_term(word) for word in _WORD.findall(told)]
+        if stem_term(asked[1]) in stems:  # a number that is far from it counts something else
+            place = stems.index(stem_term(asked[1]))
+            told = " ".join(_WORD.findall(told)[max(0, place - _BETWEEN) : place + _BETWEEN + 1])
     return bool(_AMOUNT.search(question)) and not (_NUMBER.search(told) or find_type(question, told)[1])
+
+
+_YES_NO = re.compile(
+    r"^\W*(?:(?:so|and|but|or|hey|please|ok)\W+)*(?:do|does|did|is|are|was|were|has|have|had|can|could|may|might|must|should"
+    r"|will|would|got|any)\b(?!\s+(?:you|we|i|they)\s+(?:know|remember|recall|tell)\b)",
+    re.IGNORECASE,
+)
+NEAR = 0.7
+"""How near a sentence comes at least to the last word of meaning of a question for yes or no: with 20 of them
+.77 to .99 where it speaks of that, and .45 to .67 where it does not."""
+_PASSING = frozenset(map(stem_term, ("today", "already", "currently", "anymore", "yet", "nowadays")))
+
+
+def lacks_object(question: str, near: Mapping[str, float]) -> bool:
+    """Whether a question is for yes or no ("Do we ship by FedEx?"), and a sentence does not speak of its last
+    word of meaning; ``near`` is how near it comes to each word.
+    """
+    words = [word.lower() for stem, word in find_terms(question).items() if stem not in _PASSING]
+    return bool(_YES_NO.match(question) and words) and near.get(words[-1], 1.0) < NEAR
+
+
+def adds_nothing(question: str, sentence: str) -> bool:
+    """Whether a sentence has no word beside those of a question for more than yes or no: a bare heading."""
+    told = find_terms(_SPEAKER.sub("", sentence)).keys()
+    wants = not _YES_NO.match(question) and find_type(question, "")[0] != "time"
+    return wants and told <= find_terms(question).keys()
 
 
 def fits_type(question: str, sentence: str) -> bool:
@@ -168,43 +198,27 @@ _TOPIC = re.compile(
     r"\s+(?P<topic>[^?]{2,80}?)\W*",
     re.IGNORECASE,
 )
-_MONTH = re.compile(
-    rf"\W*what\s+(?:(?:was|were|has\s+been|did\s+we)\s+(?:all\s+)?(?P<decided>decide|agree)d?|(?:all\s+)?happened)"
-    rf"\s+(?:back\s+|all\s+)?in\s+(?P<month>{'|'.join(MONTH_NAMES)})(?:\s+(?P<year>\d{{4}}))?\W*",
-    re.IGNORECASE,
-)
 MOST = 100  # Hits among which those of a month are looked for
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched for, in which kinds (in all, if none); what is kept has all ``terms`` and is of
-    ``month``, as 2026-10, if there is one.
-    """
+    """What is searched for, in which kinds (in all, if none); what is kept has all ``terms``."""
 
     text: str
     kinds: tuple[str, ...] = ()
     terms: frozenset[str] = frozenset()
-    month: str = ""
 
     def keep(self, hits: Sequence[Hit]) -> list[Hit]:
-        """The hits that belong to it: those of a month in their order, others as they come."""
-        kept = [hit for hit in hits if self._has(hit)]
-        return sorted(kept, key=lambda hit: hit.node.created_at) if self.month else kept
+        """The hits that belong to it."""
+        return [
+            hit
+            for hit in hits
+            if self.terms <= find_stems(f"{hit.node.title} {hit.node.body} {' '.join(hit.node.tags)}")
+        ]
 
-    def _has(self, hit: Hit) -> bool:
-        said = find_stems(f"{hit.node.title} {hit.node.body} {' '.join(hit.node.tags)}")
-        return self.terms <= said and hit.node.created_at.startswith(self.month)
 
-
-def read_listed(question: str, today: date) -> Listed | None:
-    """What a question wants listed; None if it asks for one thing. A month without a year is the last one
-    that has begun.
-    """
-    if asked := _MONTH.fullmatch(question):
-        month = MONTH_NAMES.index(asked["month"].lower()) + 1
-        year = int(asked["year"] or today.year - (month > today.month))
-        kinds = ("decision",) if asked["decided"] else ("event", "episodic")
-        return Listed(text=question, kinds=kinds, month=f"{year}-{month:02}")
+def read_listed(question: str) -> Listed | None:
+    """What a question wants listed about a topic; None if it asks for one thing."""
     if (asked := _TOPIC.fullmatch(question)) and (terms := find_terms(asked["topic"])):
         decided = re.search(r"(?i)\b(?:decide|agree)", question[: asked.start("topic")])
         return Listed(text=asked["topic"], kinds=("decision",) if decided else (), terms=frozenset(terms))

@@ -7,7 +7,8 @@ from itertools import chain
 
 import msgspec
 
-from services.nexus.answers.answer_type import fits_type, lacks_amount
+from services.nexus.answers.answer_type import adds_nothing, fits_type, lacks_amount, lacks_object
+from services.nexus.answers.asked_time import HAPPENED
 from services.nexus.answers.evidence import KEPT_HERE, Evidence, find_later, multiply
 from services.nexus.answers.weighing import (
     LEAST,
@@ -37,9 +38,6 @@ _DEFINITE = re.compile(r"(?i)\b(?:the|our|my|your|his|her|their|its)\s+([\w-]+)"
 _BARE = re.compile(r"(?i)\W*(?:(?:actually|and|but|now|since\s+then|by\s+now)\W+)?(?:we|i|it|they|that)\b")
 """How a statement begins that does not name what it is about."""
 
-_HAPPENED = ("event", "episodic", "task", "agent")
-"""Kinds that say what happened, so that a later one does not replace an earlier one."""
-
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """What answers a question, the answer first; and what said the same before that, the latest first.
@@ -63,12 +61,18 @@ async def choose(question: str, evidence: Sequence[Evidence], memory: Memory) ->
     asked = Asked(question, phrases, weigh_terms(question, evidence))
     known = _Weighed(
         question=question,
-        past=asks_past(question),
+        past=asks_past(question) and not any(each.then for each in evidence),
         evidence={each.hit.node.id: each for each in evidence},
         missing={each.hit.node.id: count_missing(phrases, each.text) for each in evidence},
         support={each.hit.node.id: weigh(asked, each) for each in evidence},
     )
-    may_answer = [each for each in evidence if not lacks_amount(question, each.text)]
+    may_answer = [
+        each
+        for each in evidence
+        if not lacks_amount(question, each.text)
+        and not lacks_object(question, each.words)
+        and not adds_nothing(question, each.text)
+    ]
     may_answer.sort(key=lambda each: -known.of(each))
     if not may_answer:
         return Chosen()
@@ -189,7 +193,7 @@ def _is_told_change(question: str, newer: Evidence, leader: Evidence) -> bool:
 
 def _say_same(newer: Evidence, leader: Evidence, more: float) -> bool:
     """Whether ``newer``, which supports what is asked so much more, says the same as ``leader``."""
-    if newer.hit.node.kind in _HAPPENED or leader.hit.node.kind in _HAPPENED:
+    if newer.hit.node.kind in HAPPENED or leader.hit.node.kind in HAPPENED:
         return False
     if newer is not leader and newer.goal and newer.goal == leader.goal:
         return False

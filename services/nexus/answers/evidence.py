@@ -57,6 +57,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     ``vector`` is its embedding, and ``near`` the cosine of that with the question's. ``least`` and
     ``mean`` are of how near it comes to each word of meaning that the question has, ``opening`` to words such
     as "who", ``whole`` to all of them; word by word in their context, 0 to 1, as ``words`` has it.
+    ``then`` is the end of the time that is asked about, in seconds since the epoch; 0 if that is now.
     """
 
     hit: Hit
@@ -72,6 +73,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     whole: float = UNTOLD
     words: Mapping[str, float] = {}
     vector: tuple[float, ...] = ()
+    then: float = 0.0
 
     @property
     def text(self) -> str:
@@ -81,8 +83,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ended(self) -> bool:
         """Whether something superseded it, or it is past its end."""
-        end = self.hit.node.valid_to
-        return bool(self.hit.superseded_by) or (bool(end) and parse_timestamp(end) <= datetime.now(UTC))
+        end, now = self.hit.node.valid_to, datetime.now(UTC).timestamp()
+        has_ended = bool(end) and parse_timestamp(end).timestamp() <= (self.then or now)
+        return has_ended or bool(self.hit.superseded_by)
 
     @property
     def goal(self) -> str:
@@ -106,7 +109,9 @@ def find_later(hit: Hit) -> str:
     return hit.superseded_by or hit.questioned_by
 
 
-async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> list[Evidence]:
+async def read_evidence(
+    memory: Memory, question: str, hits: Sequence[Hit], then: float = 0.0
+) -> list[Evidence]:
     """The best sentence of each of the DEPTH best hits, best first; raises BusError if memory does not read.
 
     What superseded one of them or may have, and the event of the goal that noted it, are among them whatever
@@ -119,7 +124,7 @@ async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> l
     best: dict[str, Evidence] = {}
     for (hit, sentence), mark in zip(pairs, marks, strict=True):
         if hit.node.id not in best or mark > best[hit.node.id].mark:
-            best[hit.node.id] = Evidence(hit=hit, sentence=sentence, mark=mark)
+            best[hit.node.id] = Evidence(hit=hit, sentence=sentence, mark=mark, then=then)
     near = sorted(best.values(), key=lambda each: -each.mark)[:DEPTH]
     events = {each.goal: each for each in best.values() if each.goal and each.hit.node.kind == "event"}
     for each in near:  # which grows
@@ -230,11 +235,19 @@ def pick_sentences(hit: Hit, question: str) -> list[str]:
     told = dict.fromkeys([", ".join(lines)] if is_record else split_sentences(node.body[:20_000]))
     if not _is_goal(node) and not find_speaker(node):
         title = " ".join(split_sentences(node.title)) or node.title
-        headed = [title] if " " in title else []  # a single word, such as the name of a file, answers nothing
+        # A heading of a file, or a single word, such as the name of one, answers nothing by itself.
+        is_heading = node.source.channel == "ingest" and bool(told) and not told_first(node.title, told)
+        headed = [title] if " " in title and not is_heading else []
         told = dict.fromkeys([*headed, *(each for each in told if each not in title)])
     sentences = [each for each in told if not ASKED.search(each)]
     worth = {each: len(terms.keys() & find_stems(each)) for each in sentences}
     return sorted(sentences, key=lambda each: -worth[each])[:OF_ONE]
+
+
+def told_first(title: str, told: Iterable[str]) -> bool:
+    """Whether a title is how the first of the sentences begins, and no heading above them."""
+    first = next(iter(told))
+    return first.startswith(title.rpartition(" › ")[2].rstrip("….")[:40])
 
 
 def hide_subject(question: str, text: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
 from shared.language.utterance import is_question, is_statement
+from shared.memory.ownership import CHANNEL
 from shared.text.display import flatten, shorten
 from shared.text.prose import find_stems, find_terms, split_sentences, stem_term
 from shared.views.memory_change import author_of
@@ -22,8 +23,8 @@ ITEM_TOKENS = 300  # The most tokens of one memory, so that a long one leaves so
 
 MIN_TOKENS = 15  # A memory that would have to be cut to fewer tokens is left out
 
-LIST_MARK = re.compile(r"^(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
-"""What stands before an entry of a list in Markdown."""
+LIST_MARK = re.compile(r"^(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{4}-\d\d-\d\d:?\s+)?")
+"""What stands before an entry of a list in Markdown, also its day, which the node has."""
 
 OLD_AFTER = timedelta(days=30)  # An older memory is only assumed to be still true
 
@@ -58,7 +59,12 @@ def build_packet(
 
 
 def may_be_shown(node: Node, terms: Collection[str]) -> bool:
-    """Whether a node may be shown for a question with ``terms``: an agent's node only if it is named."""
+    """Whether a node may be shown for a question with ``terms``: an agent's node only if it is named, and
+    none that stands for a whole file and has its headings alone.
+    """
+    is_outline = node.kind == "note" and (node.body.startswith("Sections: ") or not node.body)
+    if is_outline and node.source.channel == CHANNEL:
+        return False
     return node.kind != "agent" or stem_term(node.title) in terms
 
 
@@ -172,9 +178,20 @@ def answer_with_list(packet: ContextPacket, hits: Sequence[Hit]) -> Response:
     return Response(
         text="\n".join([*lines, *more]),
         citations=tuple(hit.node.id for hit in hits[:MAX_QUOTES]),
-        context_used=msgspec.structs.replace(packet, unknowns=()),
+        context_used=_with_cited(packet, [hit.node for hit in hits[:MAX_QUOTES]]),
         confidence=1.0,
     )
+
+
+def _with_cited(packet: ContextPacket, nodes: Iterable[Node]) -> ContextPacket:
+    """The packet of an answer that says all that it was asked, with what each of the cited nodes says."""
+    known = {item.evidence_id for item in packet.bullets}
+    more = [
+        ContextItem(text=shorten(node_statement(node), MAX_QUOTE), evidence_id=node.id, score=0.0)
+        for node in nodes
+        if node.id not in known
+    ]
+    return msgspec.structs.replace(packet, unknowns=(), bullets=(*packet.bullets, *more))
 
 
 def answer_from_sentences(
@@ -200,7 +217,7 @@ def answer_from_sentences(
     return Response(
         text="\n".join(lines),
         citations=tuple(each.hit.node.id for each in told),
-        context_used=msgspec.structs.replace(packet, unknowns=()),
+        context_used=_with_cited(packet, [each.hit.node for each in told]),
         confidence=round(chosen.chance, 3),
     )
 
@@ -279,12 +296,12 @@ def quote_node(node: Node, terms: Mapping[str, str]) -> str:
     return f"{title}: {quoted}" if quoted else shorten(whole, MAX_QUOTE)
 
 
-def decline(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Response:
-    """The answer that memory has none, and what can be done: nothing is quoted.
+def decline(question: str, packet: ContextPacket, hits: Sequence[Hit], time: str = "") -> Response:
+    """The answer that memory has none, or none of that ``time``, and what can be done: nothing is quoted.
 
     A statement can be remembered, a question found out; neither is done by itself.
     """
-    lines = ["Memory holds nothing that answers this."]
+    lines = [f"Memory holds nothing that answers this{f' of that time ({time})' if time else ''}."]
     if REMEMBER_REQUEST.match(question) or (is_statement(question) and not is_question(question)):
         statement = shlex.quote(flatten(REMEMBER_REQUEST.sub("", question), 200))
         lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")

@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from services.nexus.answers.answer_type import MOST, read_listed
+from services.nexus.answers.answer_type import MOST, find_type, read_listed
+from services.nexus.answers.asked_time import AskedTime, held_in, read_asked_time
 from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import READ, find_later, read_evidence
 from services.nexus.answers.memory_answer import (
@@ -17,6 +17,7 @@ from services.nexus.answers.memory_answer import (
     answer_from_sentences,
     answer_with_list,
     build_packet,
+    decline,
     may_be_shown,
     rank_hits,
 )
@@ -39,7 +40,6 @@ from shared.contracts import (
 from shared.errors import BusError
 from shared.language.utterance import is_question
 from shared.llm.provider import read_answer
-from shared.memory.ownership import may_read
 from shared.reasoning.recall import measure_relevance
 from shared.text.display import flatten, shorten
 from shared.text.prose import SENTENCE_BREAK, asks_about_work, find_terms
@@ -57,17 +57,8 @@ MAX_MEMORIES = 8  # The most memories in a context packet
 class Answerer:
     """Searches memory, and answers from it by quotations."""
 
-    def __init__(self, context: AgentContext, reader: str = subjects.USER) -> None:
+    def __init__(self, context: AgentContext) -> None:
         self._context = context
-        self._reader = reader
-
-    def read_by(self, name: str) -> "Answerer":
-        """One whose answers hold only what an agent, or ``user``, may read."""
-        return Answerer(self._context, name)
-
-    async def _search(self, text: str, **options: Any) -> list[Hit]:
-        hits = await self._context.memory.search(text, **options)
-        return [hit for hit in hits if may_read(self._reader, hit.node)]
 
     async def quote(self, text: str, told: Sequence[Node] = ()) -> Response:
         """Quotations from memory; what was ``told`` and is not in memory is read beside it.
@@ -82,13 +73,23 @@ class Answerer:
         if not is_question(text):
             return answer_by_likeness(text, packet, hits)
         try:
-            if listed := await self._find_listed(text):
+            asked = read_asked_time(text, datetime.now(read_zone(self._context.settings.time_zone)))
+            listed = await (self._find_happened(text, asked) if asked else self._find_listed(text))
+            if listed and (asked is None or asked.wants_all):
                 return answer_with_list(packet, listed)
             memory, terms = self._context.memory, find_terms(text)
-            found = await self._find_with_later(text)
+            question, then = (asked.question, asked.span.end) if asked else (text, 0.0)
+            found = await self._find_with_later(question)
             shown = [Hit(node=node, score=0.0) for node in told]
             shown += [hit for hit in found if may_be_shown(hit.node, terms)]
-            chosen = await choose(text, await read_evidence(memory, text, shown), memory)
+            if asked:
+                held = [hit for hit in (*shown, *listed) if held_in(hit.node, asked.span)]
+                shown = [msgspec.structs.replace(hit, superseded_by="", questioned_by="") for hit in held]
+            chosen = await choose(question, await read_evidence(memory, question, shown, then), memory)
+            if asked and not chosen.answers:
+                return (
+                    answer_with_list(packet, listed) if listed else decline(text, packet, hits, asked.named)
+                )
             if not chosen.answers:
                 noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []
                 return answer_by_likeness(text, packet, noted)
@@ -99,29 +100,40 @@ class Answerer:
 
     async def _find_listed(self, text: str) -> list[Hit]:
         """The memories that a question wants listed; none if it asks for one thing."""
-        wanted = read_listed(text, datetime.now(read_zone(self._context.settings.time_zone)).date())
+        wanted = read_listed(text)
         if wanted is None:
             return []
-        hits = await self._search(wanted.text, limit=MOST, kinds=wanted.kinds)
+        hits = await self._context.memory.search(wanted.text, limit=MOST, kinds=wanted.kinds)
         noted = ("goal", "cognition")
         known = [hit for hit in rank_hits(hits) if hit.node.source.channel not in noted]
         return wanted.keep([hit for hit in known if hit.node.kind != "agent"])
+
+    async def _find_happened(self, text: str, asked: AskedTime) -> list[Hit]:
+        """What happened at the time that a question asks about, as far as it asks for that: what people and
+        files say, else what the office noted.
+        """
+        kinds = ("decision",) if asked.decided else ()
+        if find_type(text, "")[0] or not (asked.terms or asked.wants_all):
+            return []
+        hits = rank_hits(await self._context.memory.search(text, limit=MOST, kinds=kinds, history=True))
+        found = asked.list_from(hits)
+        return [hit for hit in found if not is_noted(hit.node)] or found
 
     async def _find_with_later(self, text: str) -> list[Hit]:
         """Hits with those that were superseded, and what superseded these or may have: it may be put in other
         words.
         """
         memory = self._context.memory
-        hits = await self._search(text, limit=READ, history=True)
+        hits = await self._context.memory.search(text, limit=READ, history=True)
         known = {hit.node.id for hit in hits}
         later = sorted({find_later(hit) for hit in hits} - known - {""})
-        newer = [node for node in await memory.get(*later) if may_read(self._reader, node)] if later else []
+        newer = await memory.get(*later) if later else []
         return [*hits, *(Hit(node=node, score=0.0) for node in newer)]
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         """The context packet of ``text``, and the hits it is made from; raises BusError."""
         # Settled: what a goal found is written just before it ends, and people ask about it at once.
-        hits = await self._search(text, limit=MAX_MEMORIES, settled=True)
+        hits = await self._context.memory.search(text, limit=MAX_MEMORIES, settled=True)
         packet = build_packet(text, hits, limit=MAX_MEMORIES)
         shown = {item.evidence_id for item in packet.bullets}
         kept = [hit for hit in hits if hit.node.id in shown]

@@ -107,8 +107,11 @@ def measure(asked: Asked, each: Evidence) -> dict[str, float]:
     stems = find_stems(each.text)
     lacking = [term for term in asked.terms if term not in stems]
     kind, fits = find_type(asked.text, each.text)
+    is_dated = kind == "time" and each.hit.node.kind in ("event", "episodic") and not is_noted(each.hit.node)
+    fits = fits or is_dated  # its date is told
     # What happened by a file of a person's is an answer, where events that the office notes are not.
-    told = each.hit.node.source.channel == "ingest" and 2 * len(lacking) <= len(asked.terms)
+    kept = each.hit.node.source.channel == "ingest" or (each.then and not is_noted(each.hit.node))
+    told = kept and 2 * len(lacking) <= len(asked.terms)
     return {
         "mark": each.mark,
         "bare": each.bare,

@@ -152,6 +152,9 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
         return None
     bare = WAYS["after"].sub("", WAYS["after"].sub("", WAYS["before"].sub("", text))).strip(" .!,")
     named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
+    reminded = len(named) == 1 and turn.route.startswith("tool:reminder_")
+    if reminded and (whole := _repeat_it(said, named[0], turn)):
+        return Resolved(text=whole, understood=whole)
     if (called := WAYS["called"].fullmatch(text)) and len(named) == 1 and not turn.failed:
         whole = f"Rename reminder {named[0]} to {called['name'].strip(' .!')}"
         return Resolved(text=whole, understood=whole)
@@ -165,7 +168,7 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
     time = "" if by else format_time_answer(bare)
     if not (by or time) or turn.failed:
         return None
-    if len(named) == 1 and turn.route.startswith("tool:reminder_"):
+    if reminded:
         when = bare if by else re.sub(r"(?i)^(?:(?:at|to|on)\s+)?", "to ", bare, count=1)
         whole = f"Move the reminder {named[0]} {when}"
         return Resolved(text=whole, understood=whole)
@@ -181,6 +184,19 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
         reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
         return Resolved(text=text, reply=reply, route=turn.route)
     return None
+
+
+def _repeat_it(said: Utterance, ref: str, turn: ConversationTurn) -> str:
+    """The order that has a reminder repeated from now on: "do that every day", at the time that was told."""
+    phrases = [each for each in said.times.chosen if each.kind == "repeat"]
+    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer)
+    if not phrases or not told or WAYS["about_reminder"].sub(" ", said.times.rest).strip():
+        return ""
+    at = datetime.strptime(told["at"], "%d %B %Y at %H:%M")  # noqa: DTZ007 - local
+    named = " ".join(each.match[0].strip() for each in said.times.chosen)
+    day = f" on {at:%A}" if WAYS["of_week"].search(named) else ""
+    timed = any(each.kind in ("clock", "part") for each in said.times.chosen)
+    return f"Move the reminder {ref} to {named}{day}{'' if timed else f' at {at:%H:%M}'}"
 
 
 def _set_another(another: re.Match[str], turn: ConversationTurn) -> Resolved | None:

@@ -72,8 +72,13 @@ def look_at(said: Utterance, conversation: Conversation) -> Resolved | None:
     if not found or not find_goal(conversation):
         return None
     work = next((each for each in reversed(conversation.turns) if each.goal_id), None)
-    paths = list(dict.fromkeys(_PATH.findall(work.meant or work.text))) if work else []
+    paths = find_paths(work.meant or work.text) if work else []
     if len(paths) != 1:
         return None
-    whole = f"{found['order']} {paths[0].rstrip('.,;:!?')}{found['rest']}".strip()
+    whole = f"{found['order']} {paths[0]}{found['rest']}".strip()
     return Resolved(text=whole, understood=whole)
+
+
+def find_paths(text: str) -> list[str]:
+    """The paths that ``text`` names, each once."""
+    return list(dict.fromkeys(path.rstrip(".,;:!?") for path in _PATH.findall(text)))

@@ -2,11 +2,11 @@
 
 import re
 
-from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect, is_reading
+from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect, is_reading, stay
 from services.nexus.conversation.ellipsis import find_subject
-from services.nexus.conversation.mentions import find_goal
+from services.nexus.conversation.mentions import find_goal, find_mentioned
 from services.nexus.conversation.pending import Resolved
-from shared.contracts import Conversation, ConversationTurn, Mentioned
+from shared.contracts import Conversation, ConversationTurn, Mentioned, Response
 from shared.language.sayings import read_sayings
 from shared.language.times.time_phrases import MONTH_NAMES, WEEKDAY_NAMES
 from shared.language.utterance import Utterance, read_utterance
@@ -26,9 +26,33 @@ _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 
 
+_EVENT = re.compile(
+    r"\w{3} (?P<day>\d{4}-\d\d-\d\d)(?: (?:to )?(?:\w{3} [\d-]+|\d\d:\d\d|\(all day\)))* (?P<title>\S.*)"
+)
+"""How an answer of the calendar tells an event."""
+
+
+def ask_of_event(said: Utterance, conversation: Conversation) -> Resolved | None:
+    """A question about the event that the calendar told of first: "how long is it?", "and after that?"."""
+    turn = conversation.turns[-1]
+    named = _EVENT.fullmatch(conversation.mentioned[0].text) if conversation.mentioned else None
+    if turn.route != "tool:calendar" or named is None or said.length > MAX_WORDS:
+        return None
+    event = f"“{named['title']}” on {named['day']}"
+    if beside := WAYS["beside"].fullmatch(said.plain):
+        whole = f"What is {'before' if beside['before'] else 'after'} {event}?"
+    elif (it := WAYS["of_event"].search(said.bare)) and not said.is_time:
+        whole = f"{said.bare[: it.start()]}{event}{said.bare[it.end() :]}"
+    else:
+        return None
+    return stay(whole, turn)
+
+
 def find_numbered(said: Utterance, conversation: Conversation) -> Resolved | None:
     """A message that names by number what the last answer listed, with its id in place of the number."""
     text = said.text
+    if other := _find_other(said, conversation):
+        return other
     found = WAYS["named"].search(text)
     listed = conversation.mentioned
     alone = WAYS["alone"].fullmatch(said.plain)
@@ -50,6 +74,23 @@ def find_numbered(said: Utterance, conversation: Conversation) -> Resolved | Non
         if named.what in ENDS and ENDING.match(text):
             return end(named)
         whole = _name_in(text, found, _describe(named))
+    return Resolved(text=whole, understood=whole)
+
+
+def _find_other(said: Utterance, conversation: Conversation) -> Resolved | None:
+    """A message about "the other one": what was told of before that which the last answer named alone."""
+    found = WAYS["other"].search(said.text)
+    last = [each for each in conversation.mentioned if each.what in ENDS]
+    if found is None or len(last) != 1 or said.length > MAX_WORDS:
+        return None
+    what, ref = last[0].what, last[0].ref
+    told = (find_mentioned(Response(text=turn.answer)) for turn in reversed(conversation.turns[:-1]))
+    others = [each for named in told for each in named if each.what == what and each.ref != ref]
+    if not others:
+        return None
+    if ENDING.match(said.text):
+        return end(others[0])
+    whole = f"{said.text[: found.start()]}{_describe(others[0])}{said.text[found.end() :]}"
     return Resolved(text=whole, understood=whole)
 
 

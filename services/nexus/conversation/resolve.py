@@ -16,16 +16,18 @@ from services.nexus.conversation.effects import (
     stay,
 )
 from services.nexus.conversation.ellipsis import find_subject, swap
-from services.nexus.conversation.mentions import find_goal, find_mentioned, look_at
+from services.nexus.conversation.mentions import find_goal, find_mentioned, find_paths, look_at
 from services.nexus.conversation.pending import Resolved, settle
-from services.nexus.conversation.references import find_numbered, refer
+from services.nexus.conversation.references import ask_of_event, find_numbered, refer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
 from shared.contracts.emails import CUT
 from shared.language.sayings import read_sayings
+from shared.language.times.time_parser import choose
 from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "resolve")
 
+MAX_AGAIN = 12  # The most words of a message that has work done once more
 MAX_WORDS = 9  # The most words of an ellipsis; a longer message stands for itself
 
 NOT_ASKED = "I had asked nothing, so nothing was done. Say it in a sentence."
@@ -60,7 +62,14 @@ def resolve(
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
-    if altered := alter(said, conversation) or amend(said, turn) or look_at(said, conversation):
+    if altered := (
+        ask_of_event(said, conversation)
+        or alter(said, conversation)
+        or amend(said, turn)
+        or look_at(said, conversation)
+        or go_again(said, turn)
+        or ask_of_done(said, conversation)
+    ):
         return altered
     if turn.route == "nexus" or find_goal(conversation):
         return complete(said, conversation) or refer(said, conversation) or add(said, turn) or whole
@@ -118,6 +127,7 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     if (
         not other
         or begins
+        or (has_effect(turn) and choose(other).chosen and not read_utterance(other).is_time)
         or _is_topic(other, before)
         or (has_effect(turn) and WAYS["ordered"].search(other))
     ):
@@ -133,6 +143,56 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
         turn,
         asked=said.asks or bool(re.search(r"(?i)\babout\b", text)),
     )
+
+
+_BEGUN = ("conductor", "tool:work", "tool:night_job", "tool:schedule")  # Routes of answers that began work
+
+
+def go_again(said: Utterance, turn: ConversationTurn) -> Resolved | None:
+    """The work that was begun last once more: at another time, regularly, or in another folder.
+
+    The message says nothing else than that, and a time or a path that takes the place of the one before.
+    """
+    if (
+        turn.route not in _BEGUN
+        or turn.failed
+        or said.asks
+        or said.length > MAX_AGAIN
+        or WAYS["declines"].search(said.plain)
+    ):
+        return None
+    before, paths = (turn.meant or turn.text).strip().rstrip(" .!?"), find_paths(said.bare)
+    text = WAYS["the_one"].sub(" ", said.bare)
+    for path in paths:
+        text = text.replace(path, " ")
+    when = choose(text)
+    rest = WAYS["about_work"].sub(" ", read_utterance(when.rest).plain).split()
+    if rest or not (paths or when.chosen or WAYS["once_more"].search(said.plain)):
+        return None
+    if paths:
+        known = find_paths(before)
+        if len(paths) > 1 or len(known) != 1:
+            return None
+        before = before.replace(known[0], paths[0])
+    if when.chosen:
+        begin, end = when.chosen[0].match.start(), when.chosen[-1].match.end()
+        before = f"{' '.join(choose(before).rest.split())} {text[begin:end].strip()}"
+        repeats = any(each.kind == "repeat" for each in when.chosen)
+        return Resolved(text=f"/{'schedule' if repeats else 'night_job'} {before}", understood=before)
+    return Resolved(text=before, understood=before)
+
+
+def ask_of_done(said: Utterance, conversation: Conversation) -> Resolved | None:
+    """What came of the work that was begun last ("result?"), or why something was done."""
+    turn, goal = conversation.turns[-1], find_goal(conversation)
+    if goal and not said.has_pronoun and WAYS["came_of_it"].fullmatch(said.plain):
+        whole = f"How does goal {goal} stand?"
+        return Resolved(text=f"/goals {whole}", understood=whole)
+    if has_effect(turn) and not goal and WAYS["why"].fullmatch(said.plain):
+        return Resolved(
+            text=said.text, reply=f"You wrote “{turn.text}”, and I took it as: {turn.meant or turn.text}"
+        )
+    return None
 
 
 def _ask_whose(text: str, time: str, conversation: Conversation) -> Resolved | None:
@@ -208,7 +268,11 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
 
 def _change(other: str, turn: ConversationTurn) -> Resolved | None:
     """What "make it Tom" changes: the message before."""
-    if not read_utterance(other).is_time and (WAYS["verb"].match(other) or WAYS["compares"].fullmatch(other)):
+    if not read_utterance(other).is_time and (
+        WAYS["verb"].match(other)
+        or WAYS["compares"].fullmatch(other)
+        or (has_effect(turn) and choose(other).chosen)
+    ):
         return None
     if turn.route in KEPT or turn.route == "tool:stop":
         return None

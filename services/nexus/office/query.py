@@ -172,7 +172,7 @@ STATE_NAMES = (
     "idle",
     "stuck",
 )
-SHOW_NAMES = ("count", "tally", "newest", "oldest", "why", "next", "ended", "jobs", "shown_after")
+SHOW_NAMES = ("count", "tally", "newest", "oldest", "why", "next", "comes", "ended", "jobs", "shown_after")
 
 
 def _read_number(text: str) -> int:

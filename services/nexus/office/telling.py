@@ -64,6 +64,12 @@ def match(things: Sequence[Thing], terms: Mapping[str, str]) -> Found:
     return Found([things[place] for place in matched.places], matched.missing)
 
 
+def list_asked(query: OfficeQuery, things: Sequence[Thing]) -> list[Thing]:
+    """The things among which a question names one: agents if it is for them; if it asks when, plans first."""
+    asked = [each for each in things if (each.kind is Kind.AGENT) is (query.kind is Kind.AGENT)]
+    return sorted(asked, key=lambda each: each.kind is not Kind.PLANNED) if "comes" in query.shows else asked
+
+
 def is_of_office(query: OfficeQuery, things: Sequence[Thing], hint: Kind | None, least: int = 1) -> bool:
     """Whether a message is a question about the office: of its words, or of one of its things and no more.
 
@@ -75,14 +81,12 @@ def is_of_office(query: OfficeQuery, things: Sequence[Thing], hint: Kind | None,
         return False  # what likeness speaks for is meant
     if not query.terms:
         return query.kind is not None or bool(hint and (query.states or query.shows or query.period))
-    found = match(
-        [each for each in things if (each.kind is Kind.AGENT) is (query.kind is Kind.AGENT)], query.terms
-    )
+    found = match(list_asked(query, things), query.terms)
     if not found.things or len(found.missing) > MOST_MISSING * len(query.terms):
         return False
-    return (
-        query.kind is not None or hint is not None or "shown_after" in query.shows or len(query.terms) > least
-    )
+    comes = "comes" in query.shows and found.things[0].kind is Kind.PLANNED
+    shown = comes or "shown_after" in query.shows
+    return shown or query.kind is not None or hint is not None or len(query.terms) > least
 
 
 def select(query: OfficeQuery, things: Sequence[Thing], now: datetime, text: str, kind: Kind) -> list[Thing]:

@@ -303,7 +303,7 @@ def _view_due(due: Due, night: datetime, now: datetime, zone: tzinfo | None) -> 
     return Thing(
         kind=Kind.PLANNED,
         ref=due.due_id,
-        words=f"{due.text} {often} {due.words} {'job' if job else 'schedule'}",
+        words=f"{due.due_id} {due.text} {often} {due.words} {'job' if job else 'schedule'}",
         line=f"{due.due_id}  {often}{paused}: {flatten(due.text, 200)}\n    {' '.join(filter(None, told))}",
         more="\n".join(filter(None, more)),
         at=moment,

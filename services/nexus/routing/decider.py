@@ -186,8 +186,7 @@ class Decider:
             return msgspec.structs.replace(decision, text=whole, is_joined=True)
         if decision.tool == last and tool.effect is Effect.READS and not is_whole(request.text):
             return msgspec.structs.replace(decision, text=whole)
-        says_part = tool.effect is Effect.STARTS or decision.tool == "correct"
-        return msgspec.structs.replace(decision, says_part=says_part)
+        return msgspec.structs.replace(decision, says_part=tool.effect is Effect.STARTS)
 
     async def decide(self, text: str) -> Decision:
         """The tool that ``text`` is for."""

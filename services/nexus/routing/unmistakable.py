@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from services.nexus.answers.asked_time import read_asked_time
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
 from services.nexus.routing.following import SHORT, normalise
 from services.nexus.routing.request import Request
@@ -112,11 +113,18 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
         return Decision(tool="language", why=f"it is {language}")
     if WAYS["forbidden"].search(text):
         return Decision(tool="refuse", why="it orders to break the rules")
+    now = datetime.now(UTC)
+    asked = read_asked_time(text, now)
+    if asked and asked.wants_all and not asked.names and asked.span.end <= now.timestamp():
+        return Decision(tool="memory", why=f"it asks what happened: {asked.named}")
     intent = find_intent(text)
     if intent and (intent not in MADE_OR_LISTED or read_utterance(text).act is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
-    said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
-    if said and fits(tools[said], text) and is_allowed(tools[said], read_utterance(text).act):
+    begun = ((name, tool.says.match(text)) for name, tool in tools.items() if tool.says)
+    said, match = next(((name, match) for name, match in begun if match), ("", None))
+    # "What I told you is wrong, it is 19" is the statement after its first clause.
+    whole = text[match.end() :] if said == "correct" and match else text
+    if said and fits(tools[said], text) and is_allowed(tools[said], read_utterance(whole).act):
         return Decision(tool=said, why=f"it begins as what is for {said}")
     wanted = "" if goes_on and len(text.split()) <= SHORT else _plain(text)
     for name, tool in tools.items():

@@ -37,10 +37,10 @@ CHOOSES = frozenset({"BYMONTH", "BYMONTHDAY", "BYDAY", "BYSETPOS", "BYHOUR", "BY
 MOST = {"INTERVAL": 10_000, "COUNT": 1_000}  # The largest numbers of these parts
 HORIZON = timedelta(days=3_660)  # A rule must have its first run within this
 
-DEFAULTS = {"time": " at 02:00", "day": " on Monday at 02:00"}
-"""When a goal runs that is to be repeated at no time that is named."""
-DEFAULT_DAYS = {"MONTHLY": " on the 1st at 02:00", "YEARLY": " on 1 January at 02:00"}
-"""The same for what is repeated in months and years without a day."""
+DEFAULT_CLOCK = " at 02:00"
+"""When a goal runs that is to be repeated at no time of day that is named."""
+DEFAULT_DAYS = {"MONTHLY": " on the 1st", "YEARLY": " on 1 January", "": " on Monday"}
+"""The day of what is repeated in months, years or weeks without one."""
 
 _EVERY = {"hourly": "every hour", "weekly": "every week", "monthly": "every month", "yearly": "every year"}
 _FILLERS = frozenset({"the", "and", "at", "on", "in", "of", "from", "now", "please", "then", "run", "always"})
@@ -69,10 +69,10 @@ def read_when(text: str, now: datetime, zone: tzinfo | None) -> When:
         return When(first=first.astimezone(UTC), repeats=format_recurrence(recurrence))
     text, assumed = _as_repeated(text), ""
     found = read_time(text, now, zone)
-    if found.rrule and found.missing in DEFAULTS:
-        default = DEFAULTS[found.missing]
-        if found.missing == "day":
-            default = next((DEFAULT_DAYS[each] for each in DEFAULT_DAYS if each in found.rrule), default)
+    if found.rrule and found.missing in ("time", "day"):
+        days = (DEFAULT_DAYS[each] for each in DEFAULT_DAYS if each in found.rrule)
+        default = next(days) if found.missing == "day" else ""
+        default += "" if has_clock(text) else DEFAULT_CLOCK
         assumed = f"I took it as{default}, since you named none"
         found = read_time(f"{text}{default}", now, zone)
     if found.moment is None or found.missing:
@@ -171,7 +171,7 @@ def describe(repeats: str, first: datetime, zone: tzinfo | None) -> str:
     """``every weekday at 07:00``; for a single run its moment."""
     if not repeats:
         return f"once, on {format_moment(first, zone)}"
-    return describe_recurrence(parse_recurrence(repeats))
+    return describe_recurrence(parse_recurrence(repeats), first - timedelta(seconds=1))
 
 
 def _end_as(rule: str, parts: Mapping[str, str], zone: tzinfo | None, *, aware: bool) -> str:

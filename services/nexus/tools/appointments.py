@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from services.nexus.answers import agenda as agenda_answers
 from services.nexus.routing.request import Request
 from services.nexus.timetable.reminder_requests import clean_text
 from services.nexus.tools.keeping import answer_from_memory
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, Words, ask_back, command
-from shared.clock import localize
+from shared.agent.context import AgentContext
+from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import Choice
 from shared.contracts.emails import SLOT
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.language.sayings import read_sayings
-from shared.language.times.days import parse_calendar_range
 from shared.language.times.time_parser import choose, resolve
 from shared.settings import Settings
-from shared.skills.calendar import add_event, is_on_server
+from shared.skills.calendar import Agenda, add_event, is_on_server, read_agenda
+from shared.tasks.actions import Outcome, register_action
 from shared.text.display import flatten
 
 if TYPE_CHECKING:
@@ -38,7 +40,66 @@ _FROM_UNTIL = re.compile(
 """From when until when on one day: "7pm to 9", "from 2 to 4"."""
 
 
+MOST_EVENTS = 5_000  # The most events that are looked through for an answer
 FIRST_ONLY = "I add single events, so this is the first one only."
+
+
+class Appointments:
+    """The calendar as it was read last, for questions; read again when it is asked and may have changed."""
+
+    def __init__(self, context: AgentContext) -> None:
+        self._context = context
+        self._zone = read_zone(context.settings.time_zone)
+        self._read: tuple[object, Agenda] | None = None
+
+    @register_action(
+        "Answer a question about the calendar: when an event comes, what is next, whether one is free",
+        {"question": "The question", "asked_at": "When it was asked, ISO 8601; empty for now"},
+        personal=True,
+    )
+    async def tell_appointments(self, question: str, asked_at: str = "") -> Outcome:
+        """The answer, and the events that it is about; ActionError if the calendar cannot be read."""
+        now = (parse_timestamp(asked_at) if asked_at else datetime.now(UTC)).astimezone(self._zone)
+        agenda = await self._load(now.date())
+        self._read = (self._state(now.date()), agenda)
+        return Outcome(output=await asyncio.to_thread(agenda_answers.tell, question, agenda, now))
+
+    async def names_event(self, question: str, now: datetime) -> bool:
+        """Whether ``question`` asks when or how long an event of the calendar is.
+
+        A calendar elsewhere is known as it was when it was read last: nothing is fetched for that.
+        """
+        config = self._context.settings
+        if not config.calendar or not agenda_answers.asks_of_event(question):
+            return False
+        today = now.astimezone(self._zone).date()
+        if self._read is None or self._read[0] != self._state(today):
+            if _is_elsewhere(config.calendar):
+                return False
+            try:
+                self._read = (self._state(today), await self._load(today))
+            except ActionError:  # it is said when the calendar is asked
+                return False
+        return bool(agenda_answers.find_named(question, self._read[1].events))
+
+    async def _load(self, today: date) -> Agenda:
+        first = today - timedelta(days=agenda_answers.BEHIND)
+        days = agenda_answers.BEHIND + agenda_answers.AHEAD + 1
+        return await read_agenda(self._context.settings, days, first.isoformat(), MOST_EVENTS)
+
+    def _state(self, today: date) -> object:
+        """What tells whether the calendar is as it was read: the day, and of a file when it was written."""
+        source = self._context.settings.calendar
+        if _is_elsewhere(source):
+            return today
+        try:
+            return today, Path(source).expanduser().stat().st_mtime_ns
+        except OSError:
+            return None
+
+
+def _is_elsewhere(source: str) -> bool:
+    return is_on_server(source) or bool(re.match(r"(?i)https?:", source))
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +166,7 @@ def _read_title(rest: str) -> str:
 
 
 async def show_calendar(context: ToolContext, request: Request, words: Words) -> Answer | Call:
-    """The appointments of the days that the message names, or of today.
+    """What the message asks of the calendar: an event, what is next, free time, or the days that it names.
 
     If no calendar is set, what memory says of the event that is asked for: it may have taken one in.
     """
@@ -113,11 +174,10 @@ async def show_calendar(context: ToolContext, request: Request, words: Words) ->
         known = await answer_from_memory(context, request, words)
         if known.response is not None and known.response.citations:
             return known
-    start, days = parse_calendar_range(request.text, context.now(request).date())
     return Call(
         assignee=context.agent.profile.name,
-        action="show_calendar",
-        params={"days": days, "start": start.isoformat()},
+        action="tell_appointments",
+        params={"question": request.text, "asked_at": request.asked_at},
     )
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from services.nexus.answers.evidence import KEPT_HERE, TOLD_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
-from services.nexus.conversation.ellipsis import find_subject
+from services.nexus.conversation.ellipsis import find_subject, swap_alike
 from services.nexus.conversation.pending import format_question
 from services.nexus.routing.following import normalise
 from services.nexus.routing.request import Request
@@ -29,9 +29,9 @@ from shared.contracts.emails import SLOT
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
-from shared.memory import WriteRefused
-from shared.text.display import flatten
-from shared.text.prose import find_stems, find_terms, split_title
+from shared.memory import Memory, WriteRefused
+from shared.text.display import flatten, shorten_id
+from shared.text.prose import find_stems, find_terms, split_sentences, split_title, stem_term
 
 WAYS = read_sayings(__file__, "keeping")
 CORRECTS = WAYS["corrects"]
@@ -59,6 +59,15 @@ def says_only_it(fact: str) -> bool:
     return bool(WAYS["unnamed"].match(fact))
 
 
+PREFERENCE = "preference"  # The kind of what tells how somebody likes things
+
+
+async def find_kind(memory: Memory, text: str) -> str:
+    """The kind of statement that ``text`` is most like; raises BusError while memory is away."""
+    scores = (await memory.classify("kinds", [text]))[0]
+    return max(scores, key=lambda kind: scores[kind])
+
+
 async def keep(context: ToolContext, request: Request, fact: str, replaces: str = "") -> Answer:
     """Store ``fact`` as the person's own, once for each request; says what was kept, or why it was not.
 
@@ -70,9 +79,13 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
         asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
         return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])
+    try:
+        kind = await find_kind(context.agent.memory, fact)
+    except BusError as error:
+        return Answer(text=f"It may not be kept: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
     node = Node(
         id=context.agent.bus.derive_id("said", request.key),
-        kind="fact",
+        kind=kind if kind == PREFERENCE else "fact",
         title=title,
         body=body,
         importance=0.6,
@@ -93,7 +106,7 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
         return Answer(text=f"It may not be kept: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
     return Answer(
         text=f"I shall remember: {flatten(fact, 400)}\nTo erase it for good: mailroom memory forget "
-        f"{node.id}",
+        f"{shorten_id(node.id)}",
         citations=(node.id,),
     )
 
@@ -126,47 +139,156 @@ async def find_known(context: ToolContext, fact: str) -> str:
     return flatten(node_statement(hits[0].node), 200) if hits else ""
 
 
-SHARED_WORDS = 2  # Words of meaning that a correction has in common with the memory that it corrects
+CHANGED = 0.5
+"""The least similarity of a memory that a correction ends without naming what it said, or the least share of
+the words of the correction, but for the new value, that this memory has."""
+SHARED_WORDS = 2  # Words of meaning that a correction has in common with the last answer that it corrects
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """What is so now, what it is ``about`` if it is a bare value, the value that was wrong ("not Ochs"), and
+    whether it only says what is not so.
+    """
+
+    fact: str
+    about: str = ""
+    old: str = ""
+    denies: bool = False
+
+
+_WAYS_TO_CORRECT = "untrue denied_first denied_last swapped instead_of formerly from_to".split()
+
+
+def read_correction(text: str) -> Correction:
+    """What ``text`` says is so, without the words that say that it is a change."""
+    said = CORRECTS.sub("", text.strip(), count=1).strip(" .!,;")
+    while (cut := WAYS["tail"].sub("", said)) != said:
+        said = cut
+    if cleft := WAYS["cleft"].fullmatch(said):
+        said = f"{cleft['new']} {cleft['rest']}{cleft['more']}"
+    found = next(filter(None, (WAYS[way].fullmatch(said) for way in _WAYS_TO_CORRECT)), None)
+    parts = found.groupdict("") if found else {"new": said, "old": ""}
+    head = f"{parts['head']} {parts['more']}" if parts.get("head") else ""
+    new = WAYS["value_tail"].sub("", parts["new"]) if head else _trim(parts["new"])
+    ordered = WAYS["ordered"].fullmatch(new)
+    fact, about = (ordered["new"], ordered["what"]) if ordered else (f"{head}{new}", "")
+    denies = found is None and bool(WAYS["denies"].search(said))
+    return Correction(fact=_trim(fact), about=about, old=_trim(parts["old"]), denies=denies)
+
+
+def _trim(text: str) -> str:
+    return WAYS["tail"].sub("", " ".join(text.split())).strip(" .,;")
 
 
 async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
-    """The new fact, kept; and what memory held about it before. Of a mere statement it asks first.
+    """The new fact, kept, and the memory that it ends. Of a mere statement it asks first.
 
-    What corrects the last answer takes the place of the memory that this one quoted.
+    It ends what the last answer quoted or kept, else the memory that has the value which is named as wrong,
+    or is most alike; a denial ends only what says the same of the same thing.
     """
-    said = CORRECTS.sub("", request.text, count=1).strip()
-    fact = name_subject(said, request)
-    if len(fact.split()) < 3:
+    said = read_correction(request.text)
+    ended = await _find_ended(context, request, said)
+    fact = _complete(said, node_statement(ended)) if ended else name_subject(said.fact, request)
+    if len(fact.split()) < (2 if ended else 3):
         return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
-    quoted = await _find_corrected(context, request, said)
-    known = flatten(node_statement(quoted), 200) if quoted else await find_known(context, fact)
+    known = flatten(node_statement(ended), 200) if ended else await find_known(context, fact)
     if request.utterance.act is Act.STATEMENT and not known:
         return offer_to_keep("Memory has nothing like that yet.", fact)
-    kept = await keep(context, request, fact, quoted.id if quoted else "")
+    kept = await keep(context, request, fact, ended.id if ended else "")
     if not known:
         return kept
     held = f"{kept.text}\nUntil now memory held: {known}"
     return Answer(text=held, outcome=kept.outcome, citations=kept.citations)
 
 
-async def _find_corrected(context: ToolContext, request: Request, said: str) -> Node | None:
-    """The memory that the last answer quoted, if the message says that it is wrong; ``said`` then names it by
-    "it", or by its words.
-    """
-    if not request.cited or not CORRECTS.match(request.text):
-        return None
+def _complete(said: Correction, held: str) -> str:
+    """The whole fact that a correction of ``held`` says; a bare value is put in the place of the old one."""
+    subject, is_whole = WAYS["told_of"].match(held), bool(WAYS["told_of"].match(said.fact))
+    lead = WAYS["value_lead"].match(said.fact)
+    value = WAYS["value_tail"].sub("", said.fact[lead.end() if lead else 0 :]).strip(" ,.;")
+    if not is_whole and value:
+        if said.old and (span := _find_value(held, said.old)):
+            before, after = held[: span[0]].rstrip(), held[span[1] :]
+            first, _, rest = value.partition(" ")
+            value = rest if first in WAYS.words("prepositions") and before.split()[-1:] == [first] else value
+            if before:
+                return f"{before} {value}{after}"
+        if swapped := swap_alike(held, value):
+            return swapped
+    if said.about:
+        return f"{said.about} is {value}"
+    if subject and lead and not is_whole:
+        verb = {"s": "is", "re": "are"}.get(re.sub(r".*['’]", "", lead[0].strip()), "")
+        return " ".join([subject["whole"], verb or " ".join(lead[0].split()[1:]) or "is", value])
+    return said.fact
+
+
+def _find_value(held: str, old: str) -> tuple[int, int] | None:
+    """Where ``held`` says ``old``, with the title before a name."""
+    found = re.search(rf"(?i)(?:\b(?:mrs?|ms|dr)\.?\s+)?(?<!\w){re.escape(old)}(?!\w)", held)
+    return found.span() if found else None
+
+
+async def _find_ended(context: ToolContext, request: Request, said: Correction) -> Node | None:
+    """The memory that a correction ends."""
+    whole = f"{said.about} {said.fact} {said.old}".strip()
+    terms, old = find_terms(f"{said.about} {said.fact}").keys(), find_terms(said.old).keys()
+    if request.cited and (request.before_route in _KEPT or request.before_route == MEMORY_ROUTE):
+        quoted = await _get(context, request.cited)
+        has_old = quoted is not None and bool(old) and old <= node_stems(quoted)
+        shared = len(terms & node_stems(quoted)) if quoted else 0
+        refers = says_only_it(said.fact) or bool(CORRECTS.match(request.text)) or bool(request.understood)
+        alike = shared >= SHARED_WORDS or says_only_it(said.fact)
+        if quoted and said.denies and not says_only_it(said.fact):
+            alike = _affirms(said.fact, node_stems(quoted))  # "not on Fridays" ends no Mondays
+        if quoted and (has_old or (refers and alike)):
+            return quoted
+    for hit in await find_hits(context, whole):
+        stems = node_stems(hit.node)
+        if said.denies:
+            is_ended = WAYS["not_so"].search(node_statement(hit.node)) is None and _affirms(said.fact, stems)
+        elif old:
+            is_ended = old <= stems and (bool(terms & stems) or not WAYS["told_of"].match(said.fact))
+        else:
+            named = {term for term in terms if not any(map(str.isdigit, term))}
+            share = len(named & stems) / max(1, len(named))
+            is_near = share > 0 and max(hit.why.get("vector", 0.0), share) >= CHANGED
+            is_ended = is_near and _says_the_same_of_it(said, node_statement(hit.node))
+        if is_ended and len(split_sentences(node_statement(hit.node))) == 1:  # never what stands beside it
+            return hit.node
+    return None
+
+
+def _says_the_same_of_it(said: Correction, held: str) -> bool:
+    """Whether a statement tells the same property as a correction: by the same verb, or both a number."""
+    told, new = WAYS["told_of"].match(held), WAYS["told_of"].match(said.fact)
+    if said.about or (re.search(r"\d", held) and re.search(r"\d", said.fact)):
+        return True
+    verbs = {stem_term(WAYS["to_be"].sub("be", each[0].split()[-1])) for each in (told, new) if each}
+    return len(verbs) == 1
+
+
+def _affirms(denial: str, stems: frozenset[str]) -> bool:
+    """Whether a memory of these ``stems`` says what ``denial`` denies, and not the like of something else."""
+    terms = find_terms(WAYS["not_so"].sub(" ", denial)).keys()
+    return bool(terms) and terms <= stems
+
+
+async def _get(context: ToolContext, node_id: str) -> Node | None:
     try:
-        found = await context.agent.memory.get(request.cited)
+        found = await context.agent.memory.get(node_id)
     except BusError:
         return None
-    terms = find_terms(said).keys()
-    shared = sum(len(terms & node_stems(node)) for node in found[:1])
-    return found[0] if found and (says_only_it(said) or shared >= SHARED_WORDS) else None
+    return found[0] if found else None
+
+
+MEMORY_ROUTE = "nexus"  # The route of answers from memory
 
 
 CORRECT = Tool(
     name="correct",
     description="corrects what memory holds",
+    says=WAYS["correct_says"],
     run=correct,
     effect=Effect.WRITES,
 )
@@ -178,7 +300,7 @@ async def remember(context: ToolContext, request: Request, words: Words) -> Answ
     if corrected != request.text and not WAYS["remember_lead"].match(corrected):
         return await correct(context, request, words)
     lead = WAYS["remember_lead"] if WAYS["remember_lead"].match(request.text) else WAYS["clause"]
-    fact = lead.sub("", request.text, count=1).strip()
+    fact = WAYS["aside"].sub("", lead.sub("", request.text, count=1)).strip(" ,;")
     if fact == request.text.strip() and read_utterance(fact).is_part and request.before_route in _KEPT:
         return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     if len(fact.split()) < 2 or WAYS["nothing"].fullmatch(fact):
@@ -219,7 +341,7 @@ async def answer_from_memory(context: ToolContext, request: Request, _: Words) -
     If the answer was only told, it offers to keep that.
     """
     told = {node.id: node for node in map(_make_node, range(len(request.told)), request.told)}
-    response = await context.answerer.read_by(request.asker).quote(request.text, told=tuple(told.values()))
+    response = await context.answerer.quote(request.text, told=tuple(told.values()))
     first = told.get(response.citations[0]) if response.citations else None
     response = msgspec.structs.replace(
         response, citations=tuple(each for each in response.citations if each not in told)
@@ -267,10 +389,16 @@ MOST_OFFERED = 3  # The most memories that are offered at once
 
 async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
     """What would be forgotten, and how: erasing for good is a person's own act, so nothing is erased here."""
-    if (named := _NAMED_MEMORY.fullmatch(request.text)) and (
-        nodes := await context.agent.memory.get(named["id"])
-    ):
-        return _offer_to_erase(nodes)
+    memory, named = context.agent.memory, _NAMED_MEMORY.fullmatch(request.text)
+    if named and (nodes := await memory.get(*await memory.find_ids([named["id"]]))):
+        if request.before_route not in _KEPT or nodes[0].source.session != request.session:
+            return _offer_to_erase(nodes)
+        await memory.retire_said(nodes[0].id)
+        told = flatten(node_statement(nodes[0]), 200)
+        return Answer(
+            text=f"Taken back: {told}\nWhat it had ended is so again. To erase its text for good too: "
+            f"mailroom memory forget {shorten_id(nodes[0].id)}"
+        )
     about = RECALL_WAYS["forget_lead"].sub("", request.text, count=1).strip(" .!?") or request.text
     hits = (await find_hits(context, about))[:MOST_OFFERED]
     if not hits:
@@ -280,7 +408,7 @@ async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
 
 def _offer_to_erase(nodes: Sequence[Node]) -> Answer:
     """What each memory says, and the command that erases it; "yes" after a single one says so again."""
-    lines = [f"- {flatten(node.title, 200)}: mailroom memory forget {node.id}" for node in nodes]
+    lines = [f"- {flatten(node.title, 200)}: mailroom memory forget {shorten_id(node.id)}" for node in nodes]
     again = Choice(label="Yes", text=command("forget", f"memory {nodes[0].id}"))
     return Answer(
         text="\n".join([ERASED, *lines]),

@@ -9,13 +9,16 @@ from services.nexus.office.query import Kind, OfficeQuery
 from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell
 from services.nexus.office.things import Thing
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Call, Run, Tool, ToolContext, Words
+from services.nexus.tools.tool import Answer, Call, Run, Tool, ToolContext, Words, read_examples
 from shared import subjects
 from shared.contracts import DailySpending, Goal, Hit
 from shared.errors import BusError
+from shared.language.sayings import read_sayings
 from shared.queries.spending import format_left, format_night, read_night_state
 from shared.text.display import count, flatten
 from shared.text.prose import find_stems, find_terms
+
+WAYS = read_sayings(__file__, "office")
 
 
 def format_goal(goal: Goal) -> str:
@@ -351,14 +354,36 @@ TEAM = (
 
 
 async def explain_capabilities(context: ToolContext, request: Request, _: Words) -> Answer:
-    """One screen: what may be said, by groups of tools, and the team's work."""
+    """One screen: what may be said, by groups of tools, and the team's work; examples of topics it names."""
+    if topics := _find_topics(request.text):
+        return Answer(text="\n".join(line for name in topics for line in _explain(name)))
     groups = [f"- {name}: {said}" for name, (_, said) in GROUPS.items()]
     head = "This is Nexus, the front context. Write what you want in plain English:"
     return Answer(text="\n".join([head, *groups, "", *TEAM]))
 
 
+def _find_topics(text: str) -> list[str]:
+    """The groups whose name, or whose tools' names, ``text`` has a word of."""
+    said = find_terms(text).keys() - _NO_TOPICS
+    return [
+        name for name, (tools, _) in GROUPS.items() if said & find_stems(f"{name} {tools}".replace("_", " "))
+    ]
+
+
+_NO_TOPICS = find_stems("for you now and up look work send set add list change what can do tonight")
+MOST_EXAMPLES = 2  # The most examples of a tool of a topic
+
+
+def _explain(name: str) -> list[str]:
+    """What one may say of a topic: in short, and examples of each of its tools."""
+    tools, said = GROUPS[name]
+    examples = [each for tool in tools.split() for each in read_examples(tool)[:MOST_EXAMPLES]]
+    return [f"{name}: say {said}.", "More examples:", *(f"- {each}" for each in examples)]
+
+
 CAPABILITIES = Tool(
     name="capabilities",
     description="says what it can do, with examples",
+    says=WAYS["asks_example"],
     run=explain_capabilities,
 )

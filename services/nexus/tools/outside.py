@@ -91,8 +91,10 @@ PAPERS = Tool(
 
 
 async def read_news(context: ToolContext, request: Request, _: Words) -> Call:
-    """The latest items of the feeds."""
-    return Call(assignee="frontier", action="monitor_ai_news")
+    """The latest items of the feeds, of a topic that is named; what was told before too, if asked for."""
+    again = WAYS["told_before"].search(request.text) is not None
+    about = "" if again else WAYS["no_topic"].sub("", find_topic(request.text)).strip()
+    return Call(assignee="frontier", action="monitor_ai_news", params={"again": again, "about": about})
 
 
 NEWS = Tool(

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import ENGLISH_ONLY, find_language, read_languages
-from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import Choice, ResultOutcome
 from shared.language.sayings import read_sayings
@@ -92,14 +91,7 @@ def answer_without_memory(tools: Mapping[str, Tool]) -> Answer:
 
 
 def ask_for_whole(tool: str, request: Request) -> Answer:
-    """That a message that says a part is to be said as a whole; "yes" joins it to the one before.
-
-    A fact that names what it is about is offered to be kept, as it is.
-    """
-    if tool == "correct":
-        fact = name_subject(CORRECTS.sub("", request.text, count=1).strip(), request)
-        if fact and not says_only_it(fact):
-            return offer_to_keep("Nothing was changed yet.", fact)
+    """That a message that says a part is to be said as a whole; "yes" joins it to the one before."""
     about, whole = shorten(request.before, 200), f"{request.before.rstrip(' .!?')}: {request.text.strip()}"
     choices = (Choice(label="Yes", text=command(tool, whole)), Choice(label="No"))
     return ask_back(

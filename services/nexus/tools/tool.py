@@ -175,11 +175,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentences(self) -> tuple[str, ...]:
         """Messages that ask for it."""
-        return _read_examples(self.name)
+        return read_examples(self.name)
 
 
 @functools.cache
-def _read_examples(name: str) -> tuple[str, ...]:
+def read_examples(name: str) -> tuple[str, ...]:
+    """Messages that ask for the tool ``name``."""
     return tuple((EXAMPLES / f"{name}.txt").read_text(encoding="utf-8").splitlines())
 
 

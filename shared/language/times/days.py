@@ -290,16 +290,11 @@ RANGE_WAYS = read_sayings(__file__, "calendar_range")
 MAX_RANGE_LENGTH = 1_000  # The characters of a text that are looked through for days
 
 
-def parse_calendar_range(text: str, today: date) -> tuple[date, int]:
-    """The first day and the number of days that ``text`` asks about; just ``today`` if it names none.
-
-    "Next week" is from Monday to Sunday, "the next days" a week, "my next meeting" the 30 days ahead.
-    """
-    return find_calendar_range(text, today) or (today, 30 if RANGE_WAYS["next_event"].search(text) else 1)
-
-
 def find_calendar_range(text: str, today: date) -> tuple[date, int] | None:
-    """As ``parse_calendar_range``; None if ``text`` names no days."""
+    """The first day and the number of days that ``text`` asks about; None if it names none.
+
+    "Next week" is from Monday to Sunday, "the next days" are a week.
+    """
     if found := RANGE_WAYS["next"].search(text):
         words = (found["count"] or "0").lower()
         count = int(words) if words.isdigit() else int(NUMBERS[words])

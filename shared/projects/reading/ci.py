@@ -2,15 +2,28 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import yaml
 
-from shared.projects.reading.project_files import ProjectFiles, get_table, list_ci_files, list_workflows
-from shared.projects.reading.test_commands import UNKNOWN, split_line
-from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
+from shared.projects.reading.project_files import (
+    ProjectFiles,
+    get_table,
+    list_texts,
+    list_workflows,
+    read_hatch,
+)
+from shared.projects.reading.test_commands import UNKNOWN, split_script
+from shared.projects.reading.test_environments import (
+    TestNeeds,
+    join_options,
+    read_nox_needs,
+    read_tox_needs,
+    sort_lines,
+)
 from shared.source import as_mapping, parse_yaml
 
 MAX_FILES = 40
@@ -63,8 +76,8 @@ class _Loader(yaml.BaseLoader):
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     """A script that CI runs: where it stands (``file`` and ``line``), in which ``job`` and ``folder``.
 
-    ``foreign`` says that it runs on another system, ``services`` what CI starts beside it, ``secrets`` which
-    it needs.
+    ``turn`` counts the combinations of the job's matrix. ``foreign`` says that it runs on another system,
+    ``services`` what CI starts beside it, ``secrets`` which it needs.
     """
 
     text: str
@@ -72,6 +85,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     job: str
     folder: str = "."
+    turn: int = 0
     env: dict[str, str] = {}
     foreign: bool = False
     services: tuple[str, ...] = ()
@@ -118,6 +132,28 @@ def list_commands(path: str, text: str) -> list[tuple[int, str]]:
     ]
 
 
+def list_versions(files: ProjectFiles, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The versions of a language that the workflows name, in order, and the files that name some."""
+    found: dict[str, None] = {}
+    places: dict[str, None] = {}
+    for name in (f".github/workflows/{path.name}" for path in list_workflows(files.folder)[:MAX_FILES]):
+        for text in _find_versions(_load(files.text(name)), re.compile(rf"(?i){language}([-_ ]?versions?)?")):
+            found[text] = places[name] = None
+    numbers = sorted(found, key=lambda text: [int(part) for part in text.split(".")])
+    return tuple(numbers), tuple(places)
+
+
+def _find_versions(data: Any, key: re.Pattern[str], depth: int = 0) -> Iterator[str]:
+    for name, value in as_mapping(data).items():
+        if key.fullmatch(str(name)):
+            texts = (re.fullmatch(r"v?(\d+(?:\.\d+)*)(?:\.x)?", str(each)) for each in _list(value))
+            yield from (match[1] for match in texts if match)
+        elif depth < 12:
+            yield from _find_versions(value, key, depth + 1)
+    for each in data if isinstance(data, list) and depth < 12 else ():
+        yield from _find_versions(each, key, depth + 1)
+
+
 def _load(text: str) -> Any:
     try:
         return parse_yaml(text, _Loader)  # it makes texts, lists and mappings only
@@ -134,8 +170,9 @@ def _read_workflow(files: ProjectFiles, file: str, data: dict[str, Any]) -> Iter
     for name, job in ((name, get_table(jobs, name)) for name in jobs):
         if NOT_TESTS.search(name) and not re.search(r"(?i)test", name):
             continue
-        for combination in _combinations(get_table(job, "strategy", "matrix")):
-            yield from _read_job(files, file, name, data, job, combination)
+        for turn, combination in enumerate(_combinations(get_table(job, "strategy", "matrix"))):
+            for script in _read_job(files, file, name, data, job, combination):
+                yield msgspec.structs.replace(script, turn=turn)
 
 
 def _combinations(matrix: dict[str, Any]) -> list[dict[str, Any]]:
@@ -285,6 +322,8 @@ def _find_scripts(data: Any, depth: int = 0) -> Iterator[Text]:
 
 # --- what CI installs -------------------------------------------------------------------------------
 
+ALL = "*"
+"""Stands for all extras, or all groups, that a project has."""
 PUBLISHING = re.compile(
     r"(pip|setuptools|wheel|build|twine|tox|nox|uv|poetry|pdm|pipenv|hatch|codecov|coveralls|pre-commit"
     r"|cibuildwheel|virtualenv|sphinx|black|flake8|mypy|pylint|ruff|isort)\b(?!-)"
@@ -292,14 +331,131 @@ PUBLISHING = re.compile(
 """Requirements in CI that no test needs: what builds, publishes, lints and installs."""
 
 
-def read_ci_needs(files: ProjectFiles) -> TestNeeds:
-    """What the project's CI (else its Makefile) installs by pip, but for tools that build and publish."""
-    for text in map(files.text, list_ci_files(files)):
-        needs = TestNeeds()
-        for line in re.findall(r"(?m)\bpip3? install ([^\n]+)", text.replace("\\\n", " ")):
-            needs = needs.join(sort_lines(files, join_options(next(split_line(line), []))))
-        wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
-        needs = msgspec.structs.replace(needs, requirements=tuple(wanted))
-        if needs:
-            return needs
-    return TestNeeds()
+def read_installs(files: ProjectFiles, lines: Iterable[str], depth: int = 3) -> TestNeeds:
+    """What the commands in ``lines`` install of a Python project, but for tools that build and publish.
+
+    They are those of pip, uv, Poetry, PDM, tox, nox and Hatch; scripts and targets of the project that run
+    some are followed. ALL stands for all extras or groups.
+    """
+    needs = TestNeeds()
+    for line in lines:
+        words = shlex.split(line)
+        found = False
+        for at, word in enumerate(words[:12]):
+            program = word.rpartition("/")[2]
+            if program in INSTALLERS:
+                needs = needs.join(INSTALLERS[program](files, words[at + 1 :]))
+                found = True
+            if program in ("pip", "pip3"):
+                break
+        if not found and depth:
+            needs = needs.join(read_installs(files, _list_inner(files, words), depth - 1))
+    wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
+    return msgspec.structs.replace(needs, requirements=tuple(wanted))
+
+
+def _list_inner(files: ProjectFiles, words: list[str]) -> Iterator[str]:
+    """The commands of a script of the project, or of the targets of its Makefile."""
+    text = ""
+    if words[0] in ("make", "gmake"):
+        for target in words[1:]:
+            found = re.search(
+                rf"(?m)^{re.escape(target)} *:(?!=)[^\n]*\n((?:\t.*\n?)*)", files.text("Makefile")
+            )
+            text += re.sub(r"(?m)^\t[@-]*", "", found[1]) if found else ""
+    else:
+        script = next((word for word in words[:2] if "/" in word or word.endswith(".sh")), "")
+        if script and not script.startswith("/") and ".." not in script:
+            text = files.text(script.removeprefix("./"))
+    yield from (shlex.join(command.words) for command in split_script(text))
+
+
+def _values(words: list[str], *names: str) -> tuple[str, ...]:
+    """The values of options, those that commas or blanks separate as several."""
+    found = [value for option, value in itertools.pairwise(words) if option in names]
+    found += [word.partition("=")[2] for word in words if word.partition("=")[0] in names and "=" in word]
+    return tuple(
+        each for value in found for each in re.split(r"[,\s]+", value) if each and UNKNOWN not in each
+    )
+
+
+def _read_pip(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    if "install" not in words:
+        return TestNeeds()
+    rest = [word for word in words[words.index("install") + 1 :] if UNKNOWN not in word]
+    return sort_lines(files, join_options(rest)).join(TestNeeds(groups=_values(rest, "--group")))
+
+
+def _read_uv(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    if words[:1] == ["pip"]:
+        return _read_pip(files, words)
+    if not {"sync", "run"} & set(words):
+        return TestNeeds()
+    extras, groups = _values(words, "--extra"), _values(words, "--group", "--only-group")
+    extras += (ALL,) if "--all-extras" in words else ()
+    groups += (ALL,) if "--all-groups" in words else ()
+    if not {"--no-dev", "--no-default-groups", "--only-group"} & set(words):
+        usual = files.table("pyproject.toml", "tool", "uv").get("default-groups", ["dev"])
+        groups += (ALL,) if usual == "all" else list_texts(usual)
+    named = sort_lines(
+        files, [*_values(words, "--with"), *(f"-r {n}" for n in _values(words, "--with-requirements"))]
+    )
+    return named.join(TestNeeds(extras=extras, groups=groups))
+
+
+def _read_poetry(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    if not {"install", "sync"} & set(words[:1]):
+        return TestNeeds()
+    extras = _values(words, "-E", "--extras") + ((ALL,) if {"--all-extras", "-a"} & set(words) else ())
+    groups = _values(words, "--with", "--only")
+    if not {"--no-dev", "--only"} & {word.partition("=")[0] for word in words}:
+        own = files.table("pyproject.toml", "tool", "poetry", "group")
+        left_out = _values(words, "--without")
+        groups += tuple(
+            name
+            for name in (*own, "dev")
+            if name not in left_out and not as_mapping(own.get(name)).get("optional")
+        )
+    return TestNeeds(extras=extras, groups=groups + ((ALL,) if "--all-groups" in words else ()))
+
+
+def _read_pdm(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    if not {"install", "sync"} & set(words[:1]):
+        return TestNeeds()
+    named = tuple(ALL if name == ":all" else name for name in _values(words, "-G", "--group", "--with"))
+    usual = () if {"--prod", "--production", "--no-default"} & set(words) else (ALL,)
+    return TestNeeds(extras=named, groups=(*named, *usual))
+
+
+def _read_tox(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    needs = TestNeeds()
+    for name in _values(words, "-e", "--env", "-f"):
+        needs = needs.join(read_tox_needs(files, name))
+    return needs or read_tox_needs(files)
+
+
+def _read_nox(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    return read_nox_needs(files, _values(words, "-s", "--session", "--sessions"))
+
+
+def _read_hatch(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    name = "hatch-test" if "test" in words[:3] else "default"
+    for word in words:
+        script = re.fullmatch(r"(?:\+py=[\w.]+ )?([\w-]+)(?:\.[\w.-]+)?:[\w-]+", word)
+        name = script[1] if script else name
+    features = get_table(read_hatch(files), "envs", name).get("features")
+    # Its own environment for tests has these, and options of its command need them.
+    usual = ("pytest", "pytest-mock", "pytest-rerunfailures", "pytest-xdist") if name == "hatch-test" else ()
+    return TestNeeds(extras=list_texts(features), groups=(name,), requirements=usual)
+
+
+INSTALLERS: dict[str, Callable[[ProjectFiles, list[str]], TestNeeds]] = {
+    "pip": _read_pip,
+    "pip3": _read_pip,
+    "uv": _read_uv,
+    "poetry": _read_poetry,
+    "pdm": _read_pdm,
+    "tox": _read_tox,
+    "nox": _read_nox,
+    "hatch": _read_hatch,
+}

@@ -33,25 +33,40 @@ from shared.projects.reading.test_commands import (
     recognise,
     split_script,
 )
+from shared.projects.reading.test_environments import read_pytest_settings
 
+MOST_VARIANTS = 3  # The most other ways to run the same tests that are kept of a command
 MAX_COMMANDS = 12  # The most test commands of one project that are run
 BUILDS = re.compile(
-    r"^(?:(?:npm|pnpm|yarn|bun) (?:run |run-script )?"
-    r"(?:build|compile|bundle|generate|codegen|transpile)[\w:-]*)$"
+    r"(?:npm|pnpm|yarn|bun) (?:run |run-script )?"
+    r"(?:build|compile|bundle|generate|codegen|transpile|prepare)[\w:-]*(?: -[\w-]+)*"
+    r"|(?:npx )?tsc(?!.*--?noEmit)\b.*|python3? (?:setup\.py build\w*|manage\.py compilemessages)\b.*"
+    r"|(?:msgfmt|protoc|cython|go generate|cargo build|flit install|maturin develop|mkdir|cp|ln|touch) .*"
 )
+"""Commands before the tests that make what these need, whatever runs them."""
 NATIVE_BUILDS = re.compile(
-    r"^(?:\./)?(?:configure|autogen\.sh|bootstrap|buildconf|autoreconf|meson setup|ninja|make|gmake)"
-    r"\b(?!.* install\b)"
+    r"(?:\./)?(?:configure|autogen\.sh|bootstrap|buildconf|autoreconf|cmake|meson (?:setup|compile)|ninja"
+    r"|make|gmake)\b.*"
 )
+"""Those that compile; CTest, cargo and go do so themselves."""
+NO_BUILDS = re.compile(
+    r"(?i)(?:^|[\s/_.:-])(?:install\w*|un?install|setup|set-?up|deps|lint\w*|format|fmt|deploy|release|publish|upload"
+    r"|cov\w*|docs?|check\w*|downloads?|start|serve|clean|bench\w*|init|venv|develop|dev)(?:$|[\s/_.:-])"
+)
+"""Words of a command that makes nothing that tests need, or for which what it needs is not here."""
 MACHINES = re.compile(r"-DCMAKE_(INSTALL|C_|CXX_|TOOLCHAIN|PREFIX|MAKE_PROGRAM|OSX)|-DVCPKG|-DCONAN")
 BESIDE = re.compile(r"\bdocker(?:-compose)?\b|\bpodman\b|\bkubectl\b|\bminikube\b|\bkind create\b")
 
 
 class Discovery(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``commands`` that test a project, in order, and those that cannot be run here (``not_run``)."""
+    """The ``commands`` that test a project, in order, and those that cannot be run here (``not_run``).
+
+    ``notes`` are sentences about the choice.
+    """
 
     commands: tuple[TestCommand, ...] = ()
     not_run: tuple[NotChecked, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +85,17 @@ def find_tests(project: ProjectFiles, ci: Iterable[Script]) -> Discovery:
     """
     if stated := _find_stated(project):
         return Discovery(commands=(stated,))
-    found = _choose(list(_find_in_ci(project, ci)))
+    settings = read_pytest_settings(project)
+    marked = bool(settings and re.search(r"(?:^|\s)-m\b", settings.options.get("addopts", "")))
+    found = _choose(list(_find_in_ci(project, ci)), marked)
     if found.commands:
         return found
-    commands = guesses.guess_tests(project)
-    return Discovery(commands=tuple(commands[:MAX_COMMANDS]), not_run=found.not_run)
+    commands = tuple(guesses.guess_tests(project)[:MAX_COMMANDS])
+    notes: tuple[str, ...] = ()
+    if commands and found.not_run:
+        first, usual = found.not_run[0], shlex.join(commands[0].argv)
+        notes = (f"CI tests with {first.what}, but {first.why}: `{usual}` ran, which may be fewer tests",)
+    return Discovery(commands=commands, not_run=found.not_run, notes=notes)
 
 
 # what the project states
@@ -125,18 +146,19 @@ def _parse_stated(files: ProjectFiles, value: Any, source: str, name: str) -> Te
 
 
 def _find_in_ci(project: ProjectFiles, ci: Iterable[Script]) -> Iterable[Candidate]:
-    built: dict[tuple[str, str], list[tuple[str, ShellCommand]]] = {}
+    built: dict[tuple[str, int], list[tuple[str, ShellCommand]]] = {}
     for script in ci:
-        done = built.setdefault((script.file, script.job), [])
+        done = built.setdefault((script.job, script.turn), [])
         for command in split_script(script.text, script.env):
             folder = _inside(project, f"{script.folder}/{command.folder}")
             if folder is None and command.words[0] == "ctest":
                 folder = "."  # that of the build, which only CI knows
             if folder is None:
                 continue
+            command = msgspec.structs.replace(command, env={**script.env, **command.env})
             found = list(_follow(project, folder, command, script))
-            yield from (_candidate(each, script, done) for each in found)
-            if not found:
+            yield from (_candidate(project, each, command, script, done) for each in found)
+            if not found and not script.foreign:
                 done.append((folder, command))
 
 
@@ -252,36 +274,75 @@ def _make(found: Found, folder: str, where: str, script: Script, env: dict[str, 
 
 
 def _candidate(
-    found: tuple[Candidate, str], script: Script, done: list[tuple[str, ShellCommand]]
+    project: ProjectFiles,
+    found: tuple[Candidate, str],
+    called: ShellCommand,
+    script: Script,
+    done: list[tuple[str, ShellCommand]],
 ) -> Candidate:
-    """The candidate with what its job builds before."""
+    """The candidate, with what its job installs and builds before."""
     candidate, folder = found
     runner = candidate.command.runner
     before: list[str] = []
     for place, command in done:
-        line = shlex.join(command.words)
         if runner == "ctest" and command.words[0].endswith("cmake"):
             # The variables that it sets, but for compilers, places and what only CI knows
             set_apart = [word for option, word in itertools.pairwise(command.words) if option == "-D"]
             given = [*(f"-D{word}" for word in set_apart), *filter(re.compile(r"-D\w").match, command.words)]
             before += [word for word in given if UNKNOWN not in word and not MACHINES.match(word)]
-        builds = {"node": BUILDS, "any": NATIVE_BUILDS}.get(runner)
-        if builds and builds.match(line) and place == folder and UNKNOWN not in line:
-            before.append(line)
-    changed = msgspec.structs.replace(candidate.command, before=tuple(dict.fromkeys(before)))
+        elif _builds(project.at(place), command, runner):
+            given = [f"{name}={value}" for name, value in command.env.items() if UNKNOWN not in value]
+            line = " ".join(map(_quote, [*(["env", *given] if given else []), *command.words]))
+            there = os.path.relpath(place, folder)
+            before.append(line if there == "." else f"cd {shlex.quote(there)} && {line}")
+    changed = msgspec.structs.replace(
+        candidate.command,
+        before=tuple(dict.fromkeys(before)),
+        installs=tuple(shlex.join(command.words) for _, command in (*done, (folder, called))),
+    )
     return msgspec.structs.replace(candidate, command=changed)
+
+
+def _quote(word: str) -> str:
+    """``word`` for a shell, which is to expand what stands for several files."""
+    return word if re.fullmatch(r"[\w@%+=:,./*?{}\[\]~-]+", word) else shlex.quote(word)
+
+
+def _builds(files: ProjectFiles, command: ShellCommand, runner: str) -> bool:
+    """Whether ``command`` makes what tests by ``runner`` need, by a build tool or a script of the project."""
+    line = shlex.join(command.words)
+    if UNKNOWN in line:
+        return False
+    if BUILDS.fullmatch(line):
+        return runner != "ctest"
+    if NO_BUILDS.search(line):
+        return False
+    if NATIVE_BUILDS.fullmatch(line):
+        return runner not in ("ctest", "cargo", "go", "java")
+    starts = command.words[0] in ("sh", "bash", "python", "python3", "node", "perl", "ruby")
+    script = command.words[1] if starts and command.words[1:] else command.words[0]
+    return ("/" in script or starts) and not script.startswith(("/", "-")) and files.has(script)
 
 
 # which of them are run
 
 
-def _choose(candidates: list[Candidate]) -> Discovery:
-    """Each set of tests once, by the first command for it; others are variants, or need what is not here."""
+def _choose(candidates: list[Candidate], marked: bool) -> Discovery:
+    """Each set of tests once, by the first command for it; others are variants, or need what is not here.
+
+    If pytest's settings leave out tests that are ``marked``, a command that names marks runs others.
+    """
+
+    def covers(one: TestCommand, other: TestCommand) -> bool:
+        marks = (name for name in one.names ^ other.names if name.startswith("-m "))
+        return _covers(one, other) and not (marked and any(marks))
 
     # Sorting keeps the order otherwise: on Linux first, without services, with everything known.
     def order(each: Candidate) -> tuple[bool, bool, bool]:
-        is_unknown = any(UNKNOWN in word for word in each.command.argv)
-        return each.script.foreign, bool(each.script.services), is_unknown
+        return each.script.foreign, bool(each.script.services), unknown(each)
+
+    def unknown(each: Candidate) -> bool:
+        return any(UNKNOWN in word for word in each.command.argv)
 
     candidates.sort(key=order)
     chosen: list[Candidate] = []
@@ -293,13 +354,18 @@ def _choose(candidates: list[Candidate]) -> Discovery:
                 what, NotChecked(what=f"{what} ({each.command.found})", why=reason[0], cure=reason[1])
             )
             continue
-        same = next((other for other in chosen if _covers(other.command, each.command)), None)
+        same = next((other for other in chosen if covers(other.command, each.command)), None)
         if same is None:
-            chosen = [other for other in chosen if not _covers(each.command, other.command)]
+            chosen = [other for other in chosen if not covers(each.command, other.command)]
             chosen.append(each)
-        elif same.command.argv != each.command.argv:
-            why = f"it runs the same tests as `{shlex.join(same.command.argv)}` with other options"
-            not_run.setdefault(what, NotChecked(what=f"{what} ({each.command.found})", why=why))
+        elif (same.command.argv, same.command.env) != (each.command.argv, each.command.env):
+            others = same.command.variants
+            if same.command.names == each.command.names and len(others) < MOST_VARIANTS and not unknown(each):
+                changed = msgspec.structs.replace(same.command, variants=(*others, each.command))
+                chosen[chosen.index(same)] = msgspec.structs.replace(same, command=changed)
+            if same.command.argv != each.command.argv:
+                why = f"it runs the same tests as `{shlex.join(same.command.argv)}` with other options"
+                not_run.setdefault(what, NotChecked(what=f"{what} ({each.command.found})", why=why))
     commands = tuple(each.command for each in chosen[:MAX_COMMANDS])
     return Discovery(commands=commands, not_run=tuple(not_run.values())[:20])
 

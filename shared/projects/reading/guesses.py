@@ -17,7 +17,7 @@ from shared.projects.reading.node_scripts import (
     read_scripts,
     recognise_script,
 )
-from shared.projects.reading.project_files import ProjectFiles, find_line
+from shared.projects.reading.project_files import ProjectFiles, find_line, get_table, read_hatch
 from shared.projects.reading.test_commands import (
     UNKNOWN,
     Found,
@@ -32,7 +32,7 @@ from shared.projects.reading.test_environments import (
     list_test_files,
     read_pytest_settings,
 )
-from shared.source import SKIPPED
+from shared.source import SKIPPED, as_mapping
 
 PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 ASIDE = frozenset(
@@ -315,16 +315,22 @@ def _read_target(text: str, file: str, target: str, depth: int) -> tuple[list[Fo
     return found, builds
 
 
-# the scripts of hatch, pdm and poe
+# the scripts of hatch, pdm, poe and pixi
 
 
 def _resolve_script(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:
     rest = [word for word in words[1:] if not word.startswith("-") and UNKNOWN not in word]
     rest = rest[2:] if rest[:1] == ["env"] else rest
     if words[0] == "hatch" and rest[:1] == ["test"]:
-        command = recognise(["python", "-m", "pytest", *rest[1:]])
+        # Its own options choose environments, repeat and measure; only places of tests are pytest's.
+        places = [word for word in rest[1:] if files.has(word) or (files.folder / word).is_dir()]
+        command = recognise(["python", "-m", "pytest", *places])
         return [Found(command=command, source="pyproject.toml:1")] if command else None
     rest = rest[1:] if rest[:1] == ["run"] else rest
+    if words[0] == "pixi" and "run" in words:  # options of its own have values
+        rest = list(words[words.index("run") + 1 :])
+        while rest and rest[0].startswith("-"):
+            rest = rest[1 if "=" in rest[0] else 2 :]
     if not rest:
         return None
     name = rest[0].rpartition(":")[2]
@@ -332,7 +338,10 @@ def _resolve_script(words: tuple[str, ...], files: ProjectFiles) -> list[Found] 
         **files.table("pyproject.toml", "tool", "pdm", "scripts"),
         **files.table("pyproject.toml", "tool", "poe", "tasks"),
     }
-    for environment in files.table("pyproject.toml", "tool", "hatch", "envs").values():
+    pixi = files.table("pixi.toml") or files.table("pyproject.toml", "tool", "pixi")
+    for feature in (pixi, *map(as_mapping, get_table(pixi, "feature").values())):
+        scripts |= get_table(feature, "tasks")
+    for environment in get_table(read_hatch(files), "envs").values():
         if isinstance(environment, dict) and isinstance(environment.get("scripts"), dict):
             scripts = {**environment["scripts"], **scripts}
     body = _script_text(scripts.get(name), scripts)
@@ -347,7 +356,8 @@ def _resolve_script(words: tuple[str, ...], files: ProjectFiles) -> list[Found] 
 
 def _script_text(value: Any, scripts: Mapping[str, Any], depth: int = 3) -> str:
     if isinstance(value, dict):
-        value = value.get("cmd") or value.get("shell") or value.get("composite") or value.get("sequence")
+        named = ("cmd", "shell", "composite", "sequence", "depends-on", "depends_on")
+        value = next((value[key] for key in named if value.get(key)), None)
     if isinstance(value, str):
         words = value.split(maxsplit=1)
         inner = scripts.get(words[0]) if words and depth else None

@@ -1,4 +1,4 @@
-"""What a project's manifests declare, and its licence files: name, version, licence, how it is built."""
+"""What a project's manifests declare: name, version, licence, how it is built."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ import msgspec
 
 from shared.contracts.checkup import Statement
 from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
-from shared.source import Tree, as_mapping, read_text
+from shared.source import as_mapping
 from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
@@ -117,10 +117,10 @@ def read_cargo(lines: ManifestText, data: Any) -> Manifest:
         names = [str(member) for member in members] if isinstance(members, list) else []
         size = count(len(names), "member")
         build.append(lines.cite(f"A workspace of {size}: {format_list(names)}", "members"))
-    if isinstance(edition := package.get("edition"), str):
-        version = package.get("rust-version")
-        needs = f", needs Rust {version}" if isinstance(version, str) else ""
-        build.append(lines.cite(f"Rust edition {edition}{needs}", "edition"))
+    for key, words in (("edition", "Rust edition"), ("rust-version", "Needs Rust")):
+        stated = (package.get(key), get_table(data, "workspace", "package").get(key))  # its own, or inherited
+        if value := next((each for each in stated if isinstance(each, str)), ""):
+            build.append(lines.cite(f"{words} {value}", key))
     return lines.manifest(package, build=tuple(build))
 
 
@@ -261,47 +261,3 @@ def declared_packages(files: ProjectFiles) -> frozenset[str]:
         names.update(*(get_table(table, key) for key in ("dependencies", "dev-dependencies")))
     names.update(*(files.table("package.json", key) for key in NODE_DEPENDENCIES))
     return frozenset(names | {name.replace("-", "_") for name in names})
-
-
-# --- the licence ------------------------------------------------------------------------------------
-
-LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)s?(?:[.-].*)?", re.IGNORECASE)
-LICENCES = {
-    "MIT": r"\bMIT License\b|Permission is hereby granted, free of charge",
-    "Apache": r"Apache License,?\s+Version 2",
-    "BSD": r"\bBSD\b|Redistribution and use in source and binary forms",
-    "AGPL": r"GNU AFFERO GENERAL PUBLIC LICENSE",
-    "LGPL": r"GNU LESSER GENERAL PUBLIC LICENSE",
-    "GPL": r"GNU GENERAL PUBLIC LICENSE",
-    "MPL": r"Mozilla Public License",
-    "ISC": r"\bISC License\b|Permission to use, copy, modify, and/or distribute",
-    "Unlicense": r"free and unencumbered software released into the public domain",
-}
-"""What the beginning of a licence's text has, by the licence's name."""
-HEAD = 4_000  # Characters of a licence file that tell which it is
-NONE = "No licence is declared, and there is no licence file at the top of the repository"
-
-
-def read_licence(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
-    """What declares the licence, each with its place; one statement if nothing does."""
-    declared = [each.licence for each in manifests if each.licence and "/" not in each.path]
-    found = [
-        Statement(text=clean(f"The licence is declared as {each.text}"), source=each.source)
-        for each in declared
-    ]
-    for path in licence_files(tree):
-        name = licence_in(tree, path)
-        what = f"the text of the {name} licence" if name else "a licence text of its own"
-        found.append(cite(f"{path} has {what}", path))
-    return found or [cite(NONE, ".")]
-
-
-def licence_files(tree: Tree) -> list[str]:
-    """The licence files at the top of the repository, or in its folder of them."""
-    return [path for path in tree.files if LICENCE_FILE.fullmatch(path.split("/")[0])]
-
-
-def licence_in(tree: Tree, path: str) -> str:
-    """The name of the licence that a file has the text of; empty if it is none of those known."""
-    head = read_text(tree.root, path, HEAD)
-    return next((name for name, pattern in LICENCES.items() if re.search(pattern, head)), "")

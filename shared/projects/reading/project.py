@@ -10,7 +10,8 @@ import msgspec
 from shared.contracts.checkup import Statement
 from shared.projects.reading.ci import Script, read_ci
 from shared.projects.reading.discovery import Discovery, find_tests
-from shared.projects.reading.manifests import Manifest, read_licence, read_manifests
+from shared.projects.reading.licences import read_licence
+from shared.projects.reading.manifests import Manifest, read_manifests
 from shared.projects.reading.node_scripts import LOCKS as NODE_LOCKS
 from shared.projects.reading.node_scripts import read_scripts
 from shared.projects.reading.project_files import ProjectFiles, get_table

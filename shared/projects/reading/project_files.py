@@ -212,6 +212,11 @@ def list_texts(value: object) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
+def read_hatch(files: ProjectFiles) -> dict[str, Any]:
+    """The settings of Hatch, which may have a file of their own."""
+    return files.table("hatch.toml") or files.table("pyproject.toml", "tool", "hatch")
+
+
 # --- registries that a project names ----------------------------------------------------------------
 
 OWN_FILES = tuple(

@@ -10,9 +10,15 @@ from typing import Any
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
-from shared.projects.reading.ci import read_ci_needs
+from shared.projects.reading.ci import ALL, read_installs
 from shared.projects.reading.locks import convert_version, read_lock, read_poetry, read_workspace_lock
-from shared.projects.reading.project_files import ProjectFiles, get_table, list_ci_files, list_texts
+from shared.projects.reading.project_files import (
+    ProjectFiles,
+    get_table,
+    list_ci_files,
+    list_texts,
+    read_hatch,
+)
 from shared.projects.reading.test_environments import TestNeeds, read_nox_needs, read_tox_needs
 
 TESTS = frozenset(
@@ -97,19 +103,20 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan without what is optional or loose: what the tests themselves need."""
         return msgspec.structs.replace(
             self,
-            extras=tuple(name for name in self.extras if normalise(name) not in DEVELOPMENT),
-            groups=tuple(name for name in self.groups if normalise(name) not in DEVELOPMENT),
+            extras=tuple(name for name in self.extras if normalise(name) in TESTS),
+            groups=tuple(name for name in self.groups if normalise(name) in TESTS),
             requirements=tuple(line for line in self.requirements if line not in self.loose),
             optional=(),
             loose=(),
         )
 
 
-def read_python(project_files: ProjectFiles) -> PythonPlan:
-    """What a project says it needs."""
+def read_python(project_files: ProjectFiles, installs: Iterable[str] = ()) -> PythonPlan:
+    """What a project says it needs; ``installs`` are the commands by which its CI installs it for tests."""
     tables = project_files.table("pyproject.toml")
+    tables = {**tables, "tool": {**get_table(tables, "tool"), "hatch": read_hatch(project_files)}}
     setup = _read_setup(project_files)
-    stated = _read_stated(project_files, tables, setup)
+    stated = _read_stated(project_files, tables, setup, read_installs(project_files, installs))
     lock = read_lock(project_files)
     project = get_table(tables, "project")
     poetry = get_table(tables, "tool", "poetry")
@@ -187,12 +194,16 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _read_stated(files: ProjectFiles, tables: Mapping[str, Any], setup: Mapping[str, Any]) -> TestNeeds:
-    """What tox or nox install for the tests, and the extras and groups that are for tests by their names."""
-    environment = read_tox_needs(files)
+def _read_stated(
+    files: ProjectFiles, tables: Mapping[str, Any], setup: Mapping[str, Any], ci: TestNeeds
+) -> TestNeeds:
+    """What CI, tox or nox install for the tests, and the extras and groups that are named for tests."""
     extras = [*get_table(tables, "project", "optional-dependencies"), *get_table(setup, "extras")]
     extras += list(get_table(tables, "tool", "poetry", "extras"))
     groups = list(get_table(tables, "dependency-groups"))
+    named = {normalise(name) for name in ci.groups}
+    grouped = TestNeeds(requirements=tuple(_list_groups(tables, named))) if named else TestNeeds()
+    environment = ci.keep(extras, groups).join(grouped) or read_tox_needs(files)
     for_tests = TestNeeds(
         extras=tuple(name for name in extras if normalise(name) in TESTS),
         groups=tuple(name for name in groups if normalise(name) in TESTS),
@@ -200,8 +211,6 @@ def _read_stated(files: ProjectFiles, tables: Mapping[str, Any], setup: Mapping[
     )
     if not environment and not for_tests:
         environment = read_nox_needs(files)
-        if not environment and not files.has(*FILES, *DEVELOPMENT_FILES):
-            environment = read_ci_needs(files)
     needs = environment.join(for_tests)
     if needs or files.has(*FILES):
         return needs.keep(extras, groups)
@@ -213,15 +222,15 @@ def _read_stated(files: ProjectFiles, tables: Mapping[str, Any], setup: Mapping[
 
 
 def _list_loose(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
-    """The lines of the extras and groups for development among ``stated``."""
+    """The lines of the extras and groups among ``stated`` that are not for tests by their names."""
     own = set(_list_groups(tables, TESTS))
-    yield from (line for line in _list_groups(tables, DEVELOPMENT) if line not in own)
+    yield from (line for line in stated.requirements if line not in own)
     for name in stated.groups:
-        if normalise(name) in DEVELOPMENT:
+        if normalise(name) not in TESTS:
             yield from _list_group(tables, name)
     project = get_table(tables, "project")
     for name in stated.extras:
-        if normalise(name) in DEVELOPMENT:
+        if normalise(name) not in TESTS:
             lines = list_texts(get_table(project, "optional-dependencies").get(name))
             itself = re.compile(rf"{re.escape(str(project.get('name', '')))}\s*\[", re.IGNORECASE)
             # An extra may name others of the project, and one of a setup.py is known by its name alone.
@@ -242,14 +251,14 @@ def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[st
     """What the groups of Poetry, PDM, Hatch and uv's older form hold that have one of ``names``."""
     poetry = get_table(tables, "tool", "poetry")
     for name, group in get_table(poetry, "group").items():
-        if normalise(name) in names:
+        if {normalise(name), ALL} & set(names):
             yield from read_poetry({"dependencies": get_table(group, "dependencies")})
-    if "dev" in names or "test" in names:
+    if {"dev", "test", ALL} & set(names):
         # Poetry's and uv's older form knows one group only.
         yield from read_poetry({"dependencies": get_table(poetry, "dev-dependencies")})
         yield from list_texts(get_table(tables, "tool", "uv").get("dev-dependencies"))
     for name, lines in get_table(tables, "tool", "pdm", "dev-dependencies").items():
-        if normalise(name) in names:
+        if {normalise(name), ALL} & set(names):
             yield from (line for line in list_texts(lines) if not line.startswith("-e"))
     hatch = get_table(tables, "tool", "hatch", "envs")
     for name, environment in ((name, get_table(hatch, name)) for name in hatch):
@@ -318,6 +327,7 @@ def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable
         *("setup.py", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".python-version", "runtime.txt"),
         *(
             "uv.toml",
+            "hatch.toml",
             "MANIFEST.in",
             "pytest.ini",
             "meson.build",

@@ -44,7 +44,7 @@ def split_script(script: str, variables: Mapping[str, str] | None = None) -> Ite
         whole, joined = joined, ""
         for words in split_line(whole):
             env: dict[str, str] = {}
-            words = [expand(word, known) for word in words]
+            words = [part for word in words for part in _split_word(word, known)]
             while words and (words[0] in KEYWORDS or ASSIGNMENT.fullmatch(words[0])):
                 name, equals, value = words.pop(0).partition("=")
                 env |= {name: value} if equals else {}
@@ -56,6 +56,14 @@ def split_script(script: str, variables: Mapping[str, str] | None = None) -> Ite
                 folder = folder.rpartition("/")[0]
             elif words:
                 yield ShellCommand(words=tuple(words), line=first, folder=folder, env=env)
+            else:
+                known |= env
+
+
+def _split_word(word: str, variables: Mapping[str, str]) -> list[str]:
+    """``word`` expanded; one that is a variable alone, and stood in no quotes for all we know, is split."""
+    value = expand(word, variables)
+    return value.split() if VARIABLE.fullmatch(word) else [value]
 
 
 def expand(word: str, variables: Mapping[str, str]) -> str:
@@ -99,8 +107,10 @@ class TestCommand(msgspec.Struct, frozen=True, kw_only=True):
 
     ``runner`` is that of Recognised, ``found`` where the command was found (``package.json:7 (...)``),
     ``folder`` where to run it, relative to the project; ``before`` are scripts that build what it needs,
-    ``env`` the variables its source sets. ``names`` are the tests it names (empty: all), ``starts`` the words
-    of the JavaScript runner that a script ends in, ``services`` what CI starts beside it. A leading
+    ``installs`` all that its job of CI runs before it, and itself as it is called there, ``env`` the
+    variables its source sets. ``names`` are the tests it names (empty: all), ``starts`` the words
+    of the JavaScript runner that a script ends in, ``services`` what CI starts beside it. ``variants`` are
+    other ways in which CI runs the same tests. A leading
     ``python`` stands for the interpreter of the project's environment.
     """
 
@@ -111,10 +121,12 @@ class TestCommand(msgspec.Struct, frozen=True, kw_only=True):
     found: str
     folder: str = "."
     before: tuple[str, ...] = ()
+    installs: tuple[str, ...] = ()
     env: dict[str, str] = {}
     names: frozenset[str] = frozenset()
     starts: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    variants: tuple["TestCommand", ...] = ()
 
 
 # which commands test
@@ -129,7 +141,6 @@ RUNS = {
     "pipenv": ("run",),
     "rye": ("run",),
     "pipx": ("run",),
-    "pixi": ("run",),
     "pnpm": ("exec", "dlx"),
     "yarn": ("exec", "dlx"),
     "npm": ("exec",),
@@ -362,7 +373,7 @@ def _recognise_indirect(head: str, words: list[str]) -> Recognised | None:
     if head in ("make", "gmake", "just", "task"):
         targets = [word for word in rest if not word.startswith("-") and "=" not in word]
         return Recognised(runner="any", words=tuple(words), names=frozenset(targets), indirect="make")
-    if head in ("hatch", "pdm", "poe", "hatchling") and rest:
+    if head in ("hatch", "pdm", "poe", "hatchling", "pixi") and rest:
         return Recognised(runner="any", words=tuple(words), names=frozenset(rest), indirect="script")
     return None
 

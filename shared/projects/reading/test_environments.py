@@ -17,7 +17,7 @@ from shared.projects.reading.project_files import (
     list_texts,
     parse_ini,
 )
-from shared.projects.reading.test_commands import UNKNOWN, Found, recognise, recognise_lines
+from shared.projects.reading.test_commands import UNKNOWN, Found, Recognised, recognise, recognise_lines
 from shared.source import as_mapping
 
 NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
@@ -48,10 +48,12 @@ class TestNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
     def keep(self, extras: Sequence[str], groups: Sequence[str]) -> "TestNeeds":
         """These needs without the extras and groups that the project does not have."""
+
+        def named(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
+            return tuple(there if "*" in wanted else (name for name in there if name in wanted))
+
         return msgspec.structs.replace(
-            self,
-            extras=tuple(name for name in self.extras if name in extras),
-            groups=tuple(name for name in self.groups if name in groups),
+            self, extras=named(self.extras, extras), groups=named(self.groups, groups)
         )
 
 
@@ -75,17 +77,24 @@ def _read_tox(files: ProjectFiles) -> _Tox:
     return _Tox(file="pyproject.toml" if legacy else "", sections=parse_ini(legacy or ""))
 
 
-def read_tox_needs(files: ProjectFiles) -> TestNeeds:
-    """What tox installs in the environment of the tests."""
+def read_tox_needs(files: ProjectFiles, environment: str = "") -> TestNeeds:
+    """What tox installs in the ``environment``; by default in that of the tests."""
     tox = _read_tox(files)
-    for names in (("env_run_base",), ("env", "test"), ("env", "tests"), ("env", "py")):
+    own = (("env", environment),) if environment in get_table(tox.native, "env") else ()
+    for names in (*own, ("env_run_base",), ("env", "test"), ("env", "tests"), ("env", "py")):
         table = get_table(tox.native, *names)
         needs = TestNeeds(
             extras=list_texts(table.get("extras")), groups=list_texts(table.get("dependency_groups"))
         ).join(sort_lines(files, list_texts(table.get("deps"))))
         if needs:
             return needs
-    for name in NAMES:
+    described = {
+        name: section
+        for section in tox.sections
+        if section.startswith("testenv:")
+        for name in _expand_names(section.removeprefix("testenv:"))
+    }
+    for name in (described.get(environment, "testenv"), *NAMES):
         section = tox.sections.get(name, {})
         extras, groups, lines = (
             list(_list_lines(tox.sections, section.get(key, "")))
@@ -136,11 +145,12 @@ def sort_lines(project: ProjectFiles, lines: Sequence[str]) -> TestNeeds:
     return TestNeeds(requirements=tuple(requirements), files=tuple(files), extras=tuple(extras))
 
 
-def read_nox_needs(files: ProjectFiles) -> TestNeeds:
-    """What the nox session for tests installs, as far as it is written out in noxfile.py."""
+def read_nox_needs(files: ProjectFiles, sessions: Sequence[str] = ()) -> TestNeeds:
+    """What ``sessions`` of nox, by default those for tests, install, as far as noxfile.py writes it out."""
     needs = TestNeeds()
+    wanted = {re.sub(r"(-[\d.]+)?(\(.*\))?$", "", name).replace("-", "_") for name in sessions}
     for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
-        if not re.fullmatch(r"(unit_?)?tests?|pytest|unit", function.name):
+        if not (function.name in wanted or re.fullmatch(r"(unit_?)?tests?|pytest|unit", function.name)):
             continue
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             name = getattr(call.func, "attr", "")
@@ -175,7 +185,19 @@ def find_tox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
     if not tox.file:
         return None
     find = _find_in_tables if tox.native else _find_in_sections
-    return find(tox, names, files.text(tox.file))
+    found = find(tox, names, files.text(tox.file))
+    return [msgspec.structs.replace(each, command=_find_installed(files, each.command)) for each in found]
+
+
+def _find_installed(files: ProjectFiles, command: Recognised) -> Recognised:
+    """``command`` with the sources of the project where it names what is installed of it."""
+
+    def source(word: str) -> str:
+        inner = word.removeprefix(f"{INSTALLED}/")
+        return f"src/{inner}" if word != inner and (files.folder / "src" / inner).exists() else inner
+
+    names = frozenset(map(source, command.names))
+    return msgspec.structs.replace(command, words=tuple(map(source, command.words)), names=names)
 
 
 def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
@@ -193,9 +215,19 @@ def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
             if recognised := recognise([_fill_tox(word) for word in words]):
                 line = find_line(text, r"commands *=") if name not in environments else 0
                 line = line or find_line(text, rf'^\[.*env\."?{re.escape(name)}"?\]') or 1
-                place = str(own.get("change_dir", ""))
+                place = _find_place(str(own.get("change_dir", "")))
                 found.append(Found(command=recognised, source=f"{tox.file}:{line}", folder=place))
     return found
+
+
+INSTALLED = "site-packages"
+"""Stands in a command of tox for the folder that the project is installed in: here its sources."""
+
+
+def _find_place(stated: str) -> str:
+    """The folder that tox enters, relative to the project; its own working folders hold nothing to test."""
+    place = _fill_tox(stated).removeprefix("./")
+    return "" if place.startswith(".tox") or UNKNOWN in place else place
 
 
 def _fill_tox(text: str) -> str:
@@ -203,6 +235,7 @@ def _fill_tox(text: str) -> str:
     text = re.sub(r"\{posargs(?::([^{}]*))?\}", lambda match: match[1] or "", text)
     text = re.sub(r"\{env:\w+(?::([^{}]*))?\}", lambda match: match[1] or "", text)
     text = re.sub(r"\{(?:toxinidir|tox_root)\}", ".", text)
+    text = re.sub(r"\{env_?site_?packages_?dir\}/", f"{INSTALLED}/", text)
     text = re.sub(r"\{env_?python\}", "python", text)
     return re.sub(r"\{[^{}]*\}", UNKNOWN, text)
 
@@ -228,7 +261,7 @@ def _find_in_sections(tox: _Tox, names: list[str], text: str) -> list[Found]:
         start = find_line(text, rf"^\[{re.escape(where)}\]")
         rest = "\n".join(text.splitlines()[start:])
         line = start + find_line(rest, r"^commands *=") if start else 1
-        place = _fill_tox(own.get("changedir") or own.get("change_dir") or "").removeprefix("./")
+        place = _find_place(own.get("changedir") or own.get("change_dir") or "")
         found += [
             msgspec.structs.replace(each, source=f"{tox.file}:{line}", folder=each.folder or place)
             for each in recognise_lines(_fill_tox(script), tox.file, line)

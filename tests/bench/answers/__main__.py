@@ -33,6 +33,7 @@ from tests.bench.answers.held import Held
 from tests.bench.answers.others import OTHERS, measure_others
 from tests.bench.answers.story import AGENTS, DAYS
 from tests.bench.answers.surroundings import tell_story
+from tests.bench.answers.times import measure_times
 from tests.bench.answers.wording import HALVES, path_of, read_wording
 from tests.support.sweeper import leave_nothing
 
@@ -114,6 +115,7 @@ def main() -> None:
     parser.add_argument("--wording", type=Path, metavar="FILE", help="one of your own, like work.toml")
     parser.add_argument("--others", type=Path, metavar="FILE", help="with it, one like others.toml")
     parser.add_argument("--stores", type=Path, nargs="+", metavar="FILE", help="only these, like others.toml")
+    parser.add_argument("--times", choices=HALVES, help="only the stores with times, this half of them")
     parser.add_argument("--misses", action="store_true", help="print what was missed, case by case")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the last line to FILE too")
     args = parser.parse_args()
@@ -126,7 +128,12 @@ def main() -> None:
         print_figures(figures, path.stem)
         if args.misses:
             print_misses(figures)
-    if args.stores:
+    if args.times:
+        figures = uvloop.run(measure_times(args.times))
+        print_figures(figures, args.times)
+        if args.misses:
+            print_misses(figures)
+    if args.stores or args.times:
         return
     for half in [args.wording.stem] if args.wording else args.half or HALVES:
         seed = SEEDS.get(half, 1) if args.seed is None else args.seed
@@ -135,6 +142,7 @@ def main() -> None:
         else:
             files, every = (path_of(half), OTHERS), slice(HALVES.index(half), None, 2)
         figures = uvloop.run(measure(*files, every, seed))
+        figures += [] if args.wording else uvloop.run(measure_times(half))
         print_figures(figures, f"{half}, seed {seed}")
         if args.misses:
             print_misses(figures)

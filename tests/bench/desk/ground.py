@@ -50,8 +50,8 @@ class Colleague(Agent):
     async def find_papers(self, topic: str) -> Outcome:
         return Outcome(output=f"3 papers about {topic}")
 
-    @register_action("Read the news")
-    async def monitor_ai_news(self) -> Outcome:
+    @register_action("Read the news", {"again": "Also old ones", "about": "A topic"})
+    async def monitor_ai_news(self, again: bool = False, about: str = "") -> Outcome:
         return Outcome(output="No news")
 
     @register_action("Read a page", {"url": "Its address"})

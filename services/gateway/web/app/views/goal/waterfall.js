@@ -38,7 +38,7 @@ export function Waterfall({ goal, selected, onSelect }) {
     f: { label: "only what failed", run: () => setFailedOnly(!failedOnly) },
     e: { label: "fold or unfold all", run: () => setFolded(closed.size ? new Set() : new Set(rows.filter((row) => row.inside).map((row) => row.id))) },
   });
-  const failed = rows.filter((row) => FAILED.has(row.status)).length;
+  const failed = countFailed(rows);
   return html`<section aria-label="Timeline"><div class="tools">
       <label class=${failed ? "" : "faint"}><input type="checkbox" checked=${failedOnly} disabled=${!failed && !failedOnly} onChange=${() => setFailedOnly(!failedOnly)} /> only what failed${failed > 0 && ` (${failed})`}</label>
       ${(scale.idle.length > 0 || !collapse) && html`<label><input type="checkbox" checked=${collapse} onChange=${() => setCollapse(!collapse)} /> idle collapsed</label>`}
@@ -52,6 +52,12 @@ export function Waterfall({ goal, selected, onSelect }) {
       <${Legend} rows=${rows} /></div>`}
     ${goal.rows_total > goal.rows.length && html`<p class="soft">${plural(goal.rows_total - goal.rows.length, "further row")}: each task has its own at <code>mailroom show TASK --thoughts</code></p>`}
     ${!shown.length && html`<p class="soft">${failedOnly ? "Nothing failed." : "Nothing has begun yet."}</p>`}</section>`;
+}
+
+/** How many rows failed; of a command that ended otherwise than with 0 its task says whether that is a failure. */
+function countFailed(rows) {
+  const bad = rows.filter((row) => FAILED.has(row.status));
+  return bad.some((row) => row.kind !== "command") ? bad.length : 0;
 }
 
 /** Rows with their times in ms, their depth and whether others are inside. */
