@@ -237,7 +237,7 @@ class View:
         """Those of the ids whose nodes, retired ones too, ``reader`` may read."""
         index = self._state.nodes
         slots = index.locate(ids)
-        readable = index.find_readable(reader, index.size)[slots] & (slots >= 0)
+        readable = np.append(index.find_readable(reader, index.size), False)[slots]  # -1 is no slot
         return [node_id for node_id, kept in zip(ids, readable.tolist(), strict=True) if kept]
 
     def keep_edges(self, edges: tuple[Edge, ...], reader: str) -> tuple[Edge, ...]:
