@@ -12,7 +12,7 @@ from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
 from services.memory.ingest.kinds import ModelKinds
-from services.memory.linking.supersession import ModelJudge
+from services.memory.linking.questions import ModelJudge
 from services.memory.loading import limit_heaps
 from services.memory.maintenance import Maintenance, RecallService
 from services.memory.past import PastService

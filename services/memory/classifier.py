@@ -64,9 +64,14 @@ class Classifier:
         self.description = msgspec.json.decode(told, type=Description)
         self._places = {name: place for place, name in enumerate(self.description.features)}
 
-    def score(self, features: Numbers | None = None, vectors: Numbers | None = None) -> Numbers:
-        """The score of each label, a row each."""
-        given = {"features": features, "vectors": vectors}
+    def score(
+        self,
+        features: Numbers | None = None,
+        vectors: Numbers | None = None,
+        states: Numbers | None = None,
+    ) -> Numbers:
+        """The score of each label, a row each; ``states`` are the rows of the tokens of each."""
+        given = {"features": features, "vectors": vectors, "states": states}
         scores: Numbers
         (scores,) = self._session.run(
             ["scores"], {name: rows for name, rows in given.items() if rows is not None}

@@ -96,7 +96,7 @@ class MemoryEngine:
         self._path = path
         self._stored = threading.Lock()
         self._embedder = embedder
-        self._reranker, self._aligner = Reranker(models), Aligner(models)
+        self.reranker, self._aligner = Reranker(models), Aligner(models)
         self.classifiers = Classifiers(embedder, models)
         self._watchers: list[Watcher] = []
         self._past: View | None = None
@@ -105,8 +105,7 @@ class MemoryEngine:
         self._reading_threads = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
         self._close_readers = ThreadPoolExecutor(CLOSE_READERS, thread_name_prefix="memory-close-reader")
         self._reading_closely = 0
-        self._closely_read = time.monotonic()
-        self._models_loaded = False
+        self._closely_read = 0.0  # when a model read last; 0 if none is loaded
         self._compacting: asyncio.Task[None] | None = None
         self.unembedded = 0
         """How many texts still lack a vector of the model in use."""
@@ -265,7 +264,7 @@ class MemoryEngine:
         """
         if len(passages) > MAX_READ:
             raise ActionError(f"There are {len(passages)} passages to read", f"Send at most {MAX_READ}")
-        return await self._read_closely(self._reranker.read, question, [*passages])
+        return await self._read_closely(self.reranker.read, question, [*passages])
 
     async def align(self, question: str, passages: Sequence[str]) -> list[dict[str, float]]:
         """How near each passage comes to each word of the question: cosines of words in their context.
@@ -391,7 +390,7 @@ class MemoryEngine:
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
         self.classifiers.close()
-        self._reranker.close()
+        self.reranker.close()
         self._aligner.close()
         self._store.close()
 
@@ -411,7 +410,6 @@ class MemoryEngine:
                 "Ask again later, or search without --deep",
             )
         self._reading_closely += 1
-        self._models_loaded = True
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._close_readers, partial(work, *args, **kwargs))
@@ -448,10 +446,10 @@ class MemoryEngine:
         """
         while True:
             await asyncio.sleep(IDLE)
-            used = self._reading_closely or time.monotonic() - self._closely_read < UNUSED
-            if self._models_loaded and not used:
-                self._models_loaded = False
-                self._reranker.unload()
+            last = max(self._closely_read, self.reranker.last_used)  # the linker reads with it too
+            if last and not (self._reading_closely or time.monotonic() - last < UNUSED):
+                self._closely_read = 0.0
+                self.reranker.unload()
                 self._aligner.unload()
                 release_ram()
             if self.idle >= IDLE and self.view.unsaved > max(LEAST_UNSAVED, WORTH_SAVING * self.view.count()):

@@ -23,8 +23,9 @@ from services.memory.linking.linker import (
     merge_duplicates,
     remove_faded_edges,
 )
+from services.memory.linking.meaning import PairReader
 from services.memory.linking.plan import list_made
-from services.memory.linking.supersession import ModelJudge, find_questions, settle
+from services.memory.linking.questions import ModelJudge, find_questions, settle
 from services.memory.retrieval.ranking import WIDE, arrange
 from services.memory.retrieval.view import View
 from services.memory.storage.tables import EDGES, NODES, Tables
@@ -203,6 +204,7 @@ class Maintenance:
         self._keep = settings.memory_keep
         self._judge = judge
         self._judged_version = 0
+        self._read = PairReader(engine.reranker).read if engine.reranker.is_there else None
         self._linking = asyncio.Lock()
         self._counts: dict[str, int] = {}
         self._rounds = 0
@@ -291,7 +293,7 @@ class Maintenance:
             return False
         version, _, after = (await self._engine.read_note(CURSOR)).partition(" ")
         cycle: CycleResult = await self._engine.run_in_reader(
-            link_cycle, self._engine.view, int(version or 0), time.time(), after
+            link_cycle, self._engine.view, int(version or 0), time.time(), after, self._read
         )
         if self._engine.unembedded:  # what came meanwhile may be among it
             return False

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from services.memory.linking.linker import CycleResult, link_cycle
+from services.memory.linking.supersession import Read
 from services.memory.retrieval.view import View
 from services.memory.storage import tables
 from services.memory.storage.commit_table import Disk
@@ -102,7 +103,7 @@ def ids(briefing: Briefing) -> dict[str, list[str]]:
 
 class World:
     """Nodes and edges in RAM that only change by writes; ``embed`` makes the vectors of nodes that bring
-    none.
+    none, ``read`` reads for the linker what pairs mean.
 
     Vectors have DIMENSIONS numbers, or 384 where they are made.
     """
@@ -112,7 +113,9 @@ class World:
         *nodes: Node,
         edges: Iterable[Edge] = (),
         embed: Callable[[Sequence[str]], Vectors] | None = None,
+        read: Read | None = None,
     ) -> None:
+        self._read = read
         self._dimensions = 384 if embed else DIMENSIONS
         self.view = View.build(
             Tables(
@@ -175,7 +178,7 @@ class World:
 
     def cycle(self, moment: float = NOW) -> CycleResult:
         """One cycle of the linker, applied."""
-        cycle = link_cycle(self.view, self.cursor, moment, self.after)
+        cycle = link_cycle(self.view, self.cursor, moment, self.after, self._read)
         if cycle.write is not None:
             self.apply(cycle.write)
         self.cursor, self.after = cycle.cursor, cycle.after

@@ -1,6 +1,7 @@
 """What a process of the tests loads once: the embedding model, and the certificates that clients trust."""
 
 import contextlib
+import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,15 @@ def find_models() -> Path:
     return fetch(load().models, lambda line: None)
 
 
-def load_model(path: str, options: Any, providers: list[str]) -> Any:
-    """A session of onnxruntime, which keeps nothing from one text to the next: one for each file (0.2 s)."""
-    stat = Path(path).stat()
-    key = path, stat.st_mtime_ns, stat.st_size
+def load_model(path: str | bytes, options: Any, providers: list[str]) -> Any:
+    """A session of onnxruntime, which keeps nothing from one text to the next: one for each file (0.2 s), or
+    for its bytes.
+    """
+    if isinstance(path, bytes):
+        key: tuple[object, ...] = (hashlib.sha256(path).digest(),)
+    else:
+        stat = Path(path).stat()
+        key = path, stat.st_mtime_ns, stat.st_size
     if key not in _loaded:
         _loaded[key] = _load(path, options, providers=providers)
     return _loaded[key]

@@ -25,9 +25,9 @@ from services.memory.linking.supersession import (
     SURE,
     SURELY,
     end_validity,
-    estimate_chances,
     find_contradiction,
     find_supersession,
+    weigh,
 )
 from shared.contracts import Edge, Node, Relation, Source
 from tests.support.memory import NOW, at, note
@@ -228,8 +228,13 @@ def test_edges_move_as_they_are_and_none_to_itself() -> None:
     assert moved[0].provenance == {"by": "manual", "moved_from": "b"}
 
 
+def find_chance(newer: Node, older: Node, cosine: float) -> float:
+    (found,) = weigh([(newer, older, cosine)], [], NOW)
+    return found.chance
+
+
 def superseding(newer: Node, older: Node, cosine: float, *, by_title: bool = False) -> str:
-    (chance,) = estimate_chances([(newer, older, cosine)], [], NOW)
+    chance = find_chance(newer, older, cosine)
     edge = find_supersession(newer, older, cosine, NOW, 0.0 if by_title else chance)
     if edge is None:
         return ""
@@ -418,7 +423,7 @@ def passage(file: str, text: str, seconds: float, **fields: Any) -> Node:
 @pytest.mark.parametrize("file", ["a.md", "b.md"])
 def test_passages_saved_at_once_are_asked_about_and_do_not_end_each_other(file: str) -> None:
     older, newer = passage("a.md", "The port is 4222", 0), passage(file, "The port is 4333", 0.001)
-    (chance,) = estimate_chances([(newer, older, 0.9)], [], NOW)
+    chance = find_chance(newer, older, 0.9)
     assert find_supersession(newer, older, 0.9, NOW, chance) is None
     assert find_contradiction(newer, older, 0.9, NOW, chance) is not None
 
@@ -426,7 +431,7 @@ def test_passages_saved_at_once_are_asked_about_and_do_not_end_each_other(file: 
 def test_of_passages_saved_at_once_what_tells_a_change_ends_the_other() -> None:
     older = passage("a.md", "The port is 4222", 0)
     moved = passage("a.md", "The port is no longer 4222, it is 4333 now", 0.001)
-    (chance,) = estimate_chances([(moved, older, 0.9)], [], NOW)
+    chance = find_chance(moved, older, 0.9)
     assert find_supersession(moved, older, 0.9, NOW, chance) is not None
 
 
@@ -434,7 +439,7 @@ def test_passages_of_files_that_were_saved_later_or_bear_dates_end_others() -> N
     older, later = passage("a.md", "The port is 4222", 0), passage("b.md", "The port is 4333", 120)
     dated = passage("a.md", "The port is 4333", 0, valid_from=at(1))
     for newer in (later, dated):
-        (chance,) = estimate_chances([(newer, older, 0.9)], [], NOW)
+        chance = find_chance(newer, older, 0.9)
         assert find_supersession(newer, older, 0.9, NOW, chance) is not None
 
 
@@ -442,7 +447,7 @@ def test_what_manuals_explain_at_length_is_not_held_against_other_passages() -> 
     told = "Frozen classes are slower, because every attribute is set by object.__setattr__ when one is made"
     older = passage("a.md", f"{told}, which is the case for all of them and was measured twice", 0)
     newer = passage("b.md", f"{told}, which is no longer the case for any of them", 86_400)
-    assert estimate_chances([(newer, older, 0.9)], [], NOW) == [0.0]
+    assert find_chance(newer, older, 0.9) == 0
     assert find_contradiction(newer, older, 0.9, NOW) is None
     short = (
         passage("a.md", "Values are case-insensitive", 0),

@@ -162,20 +162,18 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
     """The nodes of a document; the note itself has the id ``note_id``, the others one made of their text.
 
     What bears no date was created when the file was ``modified`` (seconds since the epoch), or now if that is
-    later; in a file of several days on the first of them, as what a later day says changes it. The pieces of
-    a file follow one another by microseconds, as they do in the file. A piece that says it was created in the
-    future, or before 1900, is left out; raises IngestError if no other is there.
+    later. The pieces of a file follow one another by microseconds, as they do in the file. A piece that says
+    it was created in the future, or before 1900, is left out; raises IngestError if no other is there.
     """
     document, refused = _leave_out_wrong(document)
     ids = [_identify(piece, note_id, _owner_of(file)) for piece in document.pieces]
     by_key = {piece.key: node_id for piece, node_id in zip(document.pieces, ids, strict=True) if piece.key}
     known = min(modified, datetime.now(UTC).timestamp())
-    first = _find_first_day(document)
     drafts: dict[str, NodeDraft] = {}
     for number, (piece, node_id) in enumerate(zip(document.pieces, ids, strict=True)):
         if node_id in drafts:
             continue
-        node = _node(piece, node_id, file, _instant(piece.date or first, known, number))
+        node = _node(piece, node_id, file, _instant(piece.date, known, number))
         drafts[node_id] = NodeDraft(
             node=node,
             parent=by_key.get(piece.parent, "") if piece.parent is not None else "",
@@ -193,12 +191,6 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
         refused=refused,
         unread=document.unread,
     )
-
-
-def _find_first_day(document: Document) -> str:
-    """The first of the days that the pieces name; "" if there are not several."""
-    days = sorted({piece.date for piece in document.pieces if piece.date})
-    return days[0] if len(days) > 1 else ""
 
 
 def _leave_out_wrong(document: Document) -> tuple[Document, tuple[str, ...]]:

@@ -18,6 +18,7 @@ from services.memory.ingest.drafting import (
 )
 from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
+from services.memory.linking.parts import PART
 from services.memory.writes.change import embedded_text
 from services.memory.writes.gate import find_known, find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
@@ -224,7 +225,7 @@ class FileImport:
         Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
         """
         mine = await self._client.list(session=self._drafts.file)
-        mine = [node for node in mine if node.source.channel == CHANNEL]
+        mine = [node for node in mine if node.source.channel == CHANNEL and PART not in node.metadata]
         self._drafts = keep_ids(self._drafts, mine)
         known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
         known |= await self._client.find([str(node.metadata.get(KNOWN_AS, "")) for node in known.values()])

@@ -378,6 +378,14 @@ def is_mere_denial(found: Evidence) -> bool:
     return bool(found["denied_both"] and found["share_old"] == found["share_new"] == 1 and not marks)
 
 
+def denies_another(found: Evidence) -> bool:
+    """Whether one says with a "not" of another day, amount or name what the other says, and nothing of a
+    change: who works on Mondays may not work on Fridays.
+    """
+    marks = max(found[f"said_{name}"] for name in MARKS)
+    return bool(found["denied_both"] and (found["typed"] or found["names"]) and not marks)
+
+
 def is_mere_addition(found: Evidence) -> bool:
     """Whether the newer one says that it comes beside something ("also", "as well"), and nothing of a change:
     whether the older one still holds is for a person to say.

@@ -10,6 +10,7 @@ import msgspec
 
 from services.memory.graph.decay import DELETED, parse_time
 from services.memory.linking import rules, supersession
+from services.memory.linking.parts import divide, take_apart
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
 from services.memory.writes.change import embedded_text, name_edge
 from shared.contracts import Edge, ListQuery, MemoryWrite, Node, Relation
@@ -145,14 +146,16 @@ class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
     flagged: tuple[str, ...] = ()
 
 
-def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> CycleResult:
+def link_cycle(
+    view: "View", cursor: int, moment: float, after: str = "", read: supersession.Read | None = None
+) -> CycleResult:
     """Link what was written after version ``cursor`` (and of that version, with ids greater than ``after``).
 
     At most 500 nodes and 2,000 edges. Each node is held against its nearest 64: what says the same becomes
     one node, what contradicts it is flagged, what it replaces is ended, what is alike is related; then
     against its session, its half hour and its tags. The same memory gives no write the second time: what the
     linker wrote itself is handled once more, and found to be in order. ``moment`` is in seconds since the
-    epoch.
+    epoch; ``read`` reads what pairs of texts mean, without it the evidence of their words alone counts.
     """
     batch = find_pending(view, cursor, after)
     plan, flagged = WritePlan(view), []
@@ -163,7 +166,7 @@ def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> Cyc
         waiting.discard(node.id)
         if len(plan.edges) + MAX_AUTOMATIC > MAX_EDGES or plan.is_long:
             break
-        if _link_node(node.id, view, plan, proximity, waiting, moment):
+        if _link_node(node.id, view, plan, proximity, waiting, moment, read):
             flagged.append(node.id)
         handled += 1
         cursor, after = node.version, node.id
@@ -199,6 +202,7 @@ def _link_node(
     proximity: Proximity,
     waiting: Collection[str],
     moment: float,
+    read: supersession.Read | None,
 ) -> bool:
     """Link one node; says whether it is generic."""
     vector = view.vector(node_id)
@@ -209,7 +213,7 @@ def _link_node(
         return False
     # What it was merged with in this cycle is not near to it any more: it is it.
     near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
-    compared = _supersede(node, view, plan, waiting, moment)
+    compared = _supersede(node, view, plan, waiting, moment, read)
     node = plan.node(node_id) or node  # it may have ended
     generic = rules.is_generic(len(near))
     if generic and rules.is_assertion(node):
@@ -246,12 +250,18 @@ def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Nod
 
 
 def _supersede(
-    node: Node, view: "View", plan: WritePlan, waiting: Collection[str], moment: float
+    node: Node,
+    view: "View",
+    plan: WritePlan,
+    waiting: Collection[str],
+    moment: float,
+    read: supersession.Read | None,
 ) -> dict[str, float]:
     """End what a node takes the place of, or what takes its place; ask about what cannot be decided.
 
-    Gives what it was compared with, with cosines. A node takes the place of one claim, the likeliest, and of
-    all nodes that say it. What is newer and ``waiting`` for its turn is held against the node then.
+    Gives what it was compared with, with cosines. Each statement of a node takes the place of one claim, the
+    likeliest, and of all nodes that say it. What is newer and ``waiting`` for its turn is held against the
+    node then.
     """
     vector = view.vector(node.id) if node.kind in rules.KINDS else None
     if vector is None or not rules.still_holds(node, moment):
@@ -260,40 +270,59 @@ def _supersede(
     others = plan.load(near)
     pairs = []
     for other in others:
-        older, newer = sorted((node, other), key=rules.age_order)
+        older, newer = rules.sort_by_age(node, other)
         if newer.id not in waiting and (newer.id, older.id) not in plan.chances:
             pairs.append((newer, older, near[other.id]))
-    chances = supersession.estimate_chances(pairs, others, moment)
-    mine = [place for place, (newer, _, _) in enumerate(pairs) if newer.id == node.id]
-    by_itself = [chances[place] for place in mine]
-    same = supersession.find_restatements(node, [pairs[place][1] for place in mine], by_itself)
-    for place, chance in zip(mine, supersession.share_chances(by_itself, same), strict=True):
-        chances[place] = chance
-    for (newer, older, cosine), chance in sorted(
-        zip(pairs, chances, strict=True), key=lambda entry: -entry[1]
-    ):
-        plan.chances[newer.id, older.id] = chance
+    weighed = supersession.weigh(pairs, others, moment, read)
+    mine = [each for each in weighed if each.newer.id == node.id]
+    theirs = [each for each in weighed if each.newer.id != node.id]
+    for each in sorted((*supersession.share(mine), *theirs), key=lambda each: -each.chance):
+        newer, older, cosine, _ = each
+        plan.chances[newer.id, older.id] = each.chance
         held = plan.node(older.id) or older
-        edge = supersession.find_supersession(newer, held, cosine, moment, chance)
-        if edge and not (
-            edge.provenance["rule"] == supersession.LIKELY and _replaces_another(newer, older, plan)
-        ):
-            if plan.link(edge):
-                plan.rewrite(supersession.end_validity(older, newer))
-                plan.counts["superseded"] += 1
-        elif edge := supersession.find_contradiction(newer, held, cosine, moment, chance):
+        edge = supersession.find_supersession(newer, held, cosine, moment, each.chance)
+        likely = edge is not None and edge.provenance["rule"] == supersession.LIKELY
+        if edge and not (likely and _replaces_another(each, plan)):
+            _end(edge, each, held, likely, plan)
+        elif edge := supersession.find_contradiction(newer, held, cosine, moment, each.chance):
             plan.count_link("contradictions", edge)
     return near
 
 
-def _replaces_another(newer: Node, older: Node, plan: WritePlan) -> bool:
-    """Whether a node takes the place of another claim than that of ``older`` already."""
+def _replaces_another(weighed: supersession.Weighed, plan: WritePlan) -> bool:
+    """Whether the statement that takes a place takes that of another claim already."""
+    (new, old), _ = max(weighed.chances.items(), key=lambda entry: entry[1])
     replaced = [
         edge.to_id
-        for edge in plan.edges_of(newer.id)
-        if edge.from_id == newer.id and edge.relation is Relation.SUPERSEDES
+        for edge in plan.edges_of(weighed.newer.id)
+        if edge.from_id == weighed.newer.id
+        and edge.relation is Relation.SUPERSEDES
+        and edge.provenance.get("statement", new) == new
     ]
-    return any(not supersession.are_restatements(older, other, newer) for other in plan.load(replaced))
+    texts = map(embedded_text, plan.load(replaced))
+    return any(not supersession.are_restatements(old, text, new) for text in texts)
+
+
+def _end(edge: Edge, weighed: supersession.Weighed, held: Node, likely: bool, plan: WritePlan) -> None:
+    """End what is replaced of a node: all of it, or the statements that are, which become a node of their
+    own.
+    """
+    said = divide(held)
+    ended = weighed.ended.intersection(said) if likely else frozenset(said)
+    if likely and len(divide(weighed.newer)) > 1:
+        (new, _), _ = max(weighed.chances.items(), key=lambda entry: entry[1])
+        edge = msgspec.structs.replace(edge, provenance={**edge.provenance, "statement": new})
+    if ended and len(ended) < len(said):
+        until = weighed.newer.valid_from or weighed.newer.created_at
+        rest, part = take_apart(held, ended, until)
+        plan.rewrite(rest)
+        plan.rewrite(part)
+        plan.chances[weighed.newer.id, held.id] = 0.0  # what is left of it is held against it anew
+        edge = msgspec.structs.replace(edge, to_id=part.id)
+        plan.counts["superseded"] += plan.link(edge)
+    elif plan.link(edge):
+        plan.rewrite(supersession.end_validity(held, weighed.newer))
+        plan.counts["superseded"] += 1
 
 
 def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, float]:
@@ -323,7 +352,7 @@ def _relate(
     pair = plan.load(ids)
     if len(pair) < 2:
         return
-    older, newer = sorted(pair, key=rules.age_order)
+    older, newer = rules.sort_by_age(*pair)
     chance = plan.chances.get((newer.id, older.id), 0.0)
     edge = supersession.find_contradiction(newer, older, cosine, moment, chance)
     if edge and newer.id not in waiting:
@@ -376,7 +405,7 @@ def _still_applies(
 ) -> bool:
     """Whether an edge would be made again: of the linker's, those that depend on what the texts say."""
     by = edge.provenance.get("by")
-    older, newer = sorted(pair, key=rules.age_order)
+    older, newer = rules.sort_by_age(*pair)
     if by == "similarity":
         return cosine >= rules.LINK
     if by == "contradiction":

@@ -1,7 +1,7 @@
 """The rules for pairs of nodes: what makes them duplicates, contradictions, replacements, or related."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -10,7 +10,7 @@ from services.memory.linking.statements import have_other_values, name_the_same
 from services.memory.linking.text_comparison import find_difference
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
-from shared.memory.ownership import find_owner
+from shared.memory.ownership import CHANNEL, find_owner
 from shared.subjects import CONDUCTOR
 
 OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"})
@@ -80,6 +80,31 @@ def valid_since(node: Node) -> float:
 def age_order(node: Node) -> tuple[float, str, str]:
     """A sort key: older nodes first."""
     return valid_since(node), node.created_at, node.id
+
+
+def is_undated(node: Node) -> bool:
+    """Whether a node is a passage of a file that bears no date: it was so when the file was saved."""
+    return node.source.channel == CHANNEL and not node.valid_from
+
+
+def share_file(one: Node, other: Node) -> bool:
+    """Whether two nodes are passages of one file."""
+    return all(node.source.channel == CHANNEL for node in (one, other)) and (
+        one.source.session == other.source.session
+    )
+
+
+def sort_by_age(one: Node, other: Node) -> tuple[Node, Node]:
+    """The older and the newer one; in a file a passage with a date comes after one without."""
+    if share_file(one, other) and is_undated(one) != is_undated(other):
+        return (one, other) if is_undated(one) else (other, one)
+    older, newer = sorted((one, other), key=age_order)
+    return older, newer
+
+
+def is_newer(one: Node, other: Node) -> bool:
+    """Whether ``one`` is the newer one, and not of the same moment."""
+    return sort_by_age(one, other)[1] is one and valid_since(one) != valid_since(other)
 
 
 def still_holds(node: Node, moment: float) -> bool:
@@ -221,7 +246,3 @@ def link_instance(observation: Node, pattern: Node, cosine: float) -> Edge | Non
 def make_edge(start: Node, end: Node, relation: Relation, weight: float, **provenance: Any) -> Edge:
     """The edge of the linker between two nodes."""
     return Edge(from_id=start.id, to_id=end.id, relation=relation, weight=weight, provenance=provenance)
-
-
-if TYPE_CHECKING:
-    pass

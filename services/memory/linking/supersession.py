@@ -1,39 +1,37 @@
-"""What takes the place of what: evidence of texts weighed, what their nodes allow, open questions judged.
+"""What takes the place of what: evidence and meaning of texts weighed, and what their nodes allow.
 
 The evidence is weighed by the classifier ``supersession``. The chances of all that a text may take the place
 of are taken together: it takes the place of one at most, so that what looks as much like several takes
 none's.
 """
 
-from collections.abc import Collection, Sequence
-from itertools import combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import math
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations, product
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
-from services.memory.classifier import ModelLabels, open_classifier
+from services.memory.classifier import open_classifier
 from services.memory.graph.decay import parse_time
 from services.memory.linking import evidence
+from services.memory.linking.parts import SEPARATOR, divide, name_heading
 from services.memory.linking.rules import (
     KINDS,
     UNDECIDED,
-    age_order,
     is_assertion,
+    is_newer,
+    is_undated,
     make_edge,
+    share_file,
     still_holds,
     valid_since,
 )
-from services.memory.linking.statements import Reading, read_text
+from services.memory.linking.statements import Reading, read_text, strip_saying
 from services.memory.linking.text_comparison import are_opposed, jaccard, parse_text
-from services.memory.writes.change import embedded_text, name_edge
-from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
-from shared.memory.ownership import CHANNEL, find_owner, may_end
-from shared.reasoning.model import ModelSession
-from shared.text.display import excerpt
-
-if TYPE_CHECKING:
-    from services.memory.retrieval.view import View
+from services.memory.writes.change import embedded_text
+from shared.contracts import Edge, Node, Relation
+from shared.memory.ownership import find_owner, may_end
 
 COMPARED = 0.5
 """The cosine from which two claims are compared. Of 97 pairs of which the later takes the place of the
@@ -72,48 +70,107 @@ LEAST = 4  # Both share one of so many words of the longest sentence of either, 
 MOST = 0.9999  # The highest chance of a pair by itself
 
 
+READ = 10  # The likeliest pairs of those that one text makes that are read for their meaning
+
+BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.7, -0.8
+"""What the log-odds of the meaning and of the evidence count in those of both, and what is added to them."""
+
+UNLIKE = -3.0  # The log-odds by evidence of two texts that share too few words to be weighed
+
+Read = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
+"""Reads pairs of an older and a newer text: the log-odds that the newer one changes the older; none if
+it cannot."""
+
+
 class Pair(NamedTuple):
-    """Two texts of which the newer one may take the place of the older, and the cosine of their vectors."""
+    """Two texts of which the newer one may take the place of the older, and the cosine of their vectors.
+
+    ``of`` are the notes that they are statements of, if they are not whole notes.
+    """
 
     newer: str
     older: str
     cosine: float
+    of: tuple[str, str] | None = None
 
 
 def may_compare(new: Reading, old: Reading) -> bool:
-    """Whether two texts share enough words, and the newer one is no mere question."""
+    """Whether two texts share enough words for their evidence to be weighed."""
     shared = len(new.keys & old.keys)
     longest = (max(len(each.terms) for each in text.statements) for text in (new, old) if text.statements)
-    asks = new.statements and all("question" in each.cues for each in new.statements)
-    return not asks and shared > 0 and LEAST * shared >= min(longest)
+    return shared > 0 and LEAST * shared >= min(longest)
 
 
-def estimate(pairs: Sequence[Pair], beside: Sequence[str] = ()) -> list[float]:
+def asks_only(text: Reading) -> bool:
+    """Whether a text is a mere question."""
+    return bool(text.statements) and all("question" in each.cues for each in text.statements)
+
+
+def estimate(pairs: Sequence[Pair], beside: Sequence[str] = (), read: Read | None = None) -> list[float]:
     """The chance of each pair, 0 to 1, that the newer text takes the place of the older.
 
-    0 if they share few words. ``beside`` are the notes that are like them: what several of these have in
-    common is how such things are put, and not what they are about.
+    By evidence of their words, 0 if they share few; and by their meaning too, if ``read`` is given, of the
+    READ likeliest of each newer text. ``beside`` are the notes that are like them: what several of these
+    have in common is how such things are put, and not what they are about.
     """
     readings = [(read_text(pair.newer), read_text(pair.older), pair) for pair in pairs]
-    compared = [place for place, (new, old, _) in enumerate(readings) if may_compare(new, old)]
-    chances = [0.0] * len(pairs)
-    if not compared:
-        return chances
+    asking = [asks_only(new) or not old.statements for new, old, _ in readings]
+    compared = [
+        place for place, (new, old, _) in enumerate(readings) if not asking[place] and may_compare(new, old)
+    ]
     notes = {text: read_text(text).keys for text in beside}
-    rows = []
-    for new, old, pair in (readings[place] for place in compared):
-        others = [keys for text, keys in notes.items() if text not in (pair.newer, pair.older)]
-        rows.append(evidence.gather(new, old, pair.cosine, others))
-    classifier = open_classifier("supersession")
-    odds = np.exp(-classifier.score(classifier.arrange(rows))[:, 0].astype(np.float64)).tolist()
-    for place, row, against in zip(compared, rows, odds, strict=True):
-        chance = max(ENDED * evidence.is_ended(row), 1 / (1 + against))
-        if evidence.are_apart(row):
-            chance = 0.0
-        elif evidence.is_mere_denial(row) or evidence.is_mere_addition(row):
-            chance = min(chance, ASKED)
-        chances[place] = chance
-    return chances
+    rows: dict[int, evidence.Evidence] = {}
+    for place in compared:
+        new, old, pair = readings[place]
+        others = [keys for text, keys in notes.items() if text not in (pair.of or pair[:2])]
+        rows[place] = evidence.gather(new, old, pair.cosine, others)
+    odds = [UNLIKE] * len(pairs)
+    if rows:
+        classifier = open_classifier("supersession")
+        scores = classifier.score(classifier.arrange([*rows.values()]))[:, 0]
+        for place, score in zip(rows, scores.tolist(), strict=True):
+            odds[place] = score
+    chances = [_chance(odds[place]) if place in rows else 0.0 for place in range(len(pairs))]
+    chosen = [place for place in _choose(pairs, odds) if not asking[place]] if read else []
+    if read and (
+        meanings := read([(_bare(pairs[place].older), _bare(pairs[place].newer)) for place in chosen])
+    ):
+        chances = [0.0] * len(pairs)
+        for place, meaning in zip(chosen, meanings, strict=True):
+            chances[place] = _chance(BY_MEANING * meaning + BY_SIGNS * odds[place] + NEITHER)
+    return [_bound(chance, rows[place]) if place in rows else chance for place, chance in enumerate(chances)]
+
+
+def _bare(text: str) -> str:
+    """A text without the time, greeting or "fyi" before it; a word before its colon may be its subject."""
+    bare, label = strip_saying(text)
+    bare = f"{label}: {bare}" if label else bare
+    return bare if bare and not text.startswith(bare) else text
+
+
+def _chance(log_odds: float) -> float:
+    return 1 / (1 + math.exp(-max(-700.0, log_odds)))
+
+
+def _choose(pairs: Sequence[Pair], odds: Sequence[float]) -> list[int]:
+    """The places of the pairs to be read: of each newer text the likeliest and the nearest."""
+    of: dict[str, list[int]] = {}
+    for place, pair in enumerate(pairs):
+        of.setdefault(pair.newer, []).append(place)
+    chosen: dict[int, None] = {}
+    for places in of.values():
+        likeliest = sorted(places, key=lambda place: -odds[place])[: READ // 2]
+        nearest = sorted(places, key=lambda place: (-pairs[place].cosine, -odds[place]))[: READ // 2]
+        chosen |= dict.fromkeys([*likeliest, *nearest])
+    return [*chosen]
+
+
+def _bound(chance: float, row: evidence.Evidence) -> float:
+    """The chance within what the words of both allow."""
+    if evidence.are_apart(row) or evidence.denies_another(row):
+        return 0.0
+    chance = max(ENDED * evidence.is_ended(row), chance)
+    return min(chance, ASKED) if evidence.is_mere_denial(row) or evidence.is_mere_addition(row) else chance
 
 
 def share_chances(chances: Sequence[float], same: Collection[tuple[int, int]] = ()) -> list[float]:
@@ -132,6 +189,8 @@ def share_chances(chances: Sequence[float], same: Collection[tuple[int, int]] = 
     return [max(shared[at] for at in (place, *mates[place])) for place in places]
 
 
+STATEMENTS = 4  # The pairs of statements of two notes that are weighed
+
 SHORT = 20
 """The most words of a passage that states one thing: what manuals explain at length is like much near it."""
 
@@ -146,20 +205,33 @@ SAVED_AT_ONCE = 30.0  # Seconds within which files are saved that are copied, un
 
 def are_undated(one: Node, other: Node) -> bool:
     """Whether both are passages of files that bear no date: they are as old as their files."""
-    return all(node.source.channel == CHANNEL and not node.valid_from for node in (one, other))
+    return is_undated(one) and is_undated(other)
 
 
 def doubt_order(newer: Node, older: Node, chance: float) -> float:
-    """The ``chance`` that one takes the place of the other, of two of which the files alone tell the order.
+    """The ``chance`` that one takes the place of the other, where a passage without a date is among them.
 
     All of a document was true when it was saved, and all files of a copy were saved at once: there only
-    what says that something changed takes a place, and the rest is asked about.
+    what says that something changed takes a place, and the rest is asked about. What bears no date ends
+    nothing that tells a change, and is ended in its own file by what is sure, or tells one.
     """
+    undated = is_undated(newer), is_undated(older)
+    if undated == (False, True) and share_file(newer, older):
+        return chance if chance >= SURELY or tells_change(newer) else min(chance, ASKED)
+    if not undated[0]:
+        return chance
     if chance < SURELY:
-        return 0.0
+        return 0.0 if undated[1] else min(chance, ASKED)
+    if not undated[1]:
+        return ASKED if tells_change(older) else chance
     apart = parse_time(newer.created_at) - parse_time(older.created_at) > SAVED_AT_ONCE
-    cues = read_text(embedded_text(newer)).cues
-    return chance if apart or any(cues[name] for name in evidence.MARKS) else ASKED
+    return chance if apart or tells_change(newer) else ASKED
+
+
+def tells_change(node: Node) -> bool:
+    """Whether a node has a sign of change, end or correction."""
+    cues = read_text(embedded_text(node)).cues
+    return any(cues[name] for name in evidence.MARKS)
 
 
 def are_short(one: Node, other: Node) -> bool:
@@ -175,7 +247,7 @@ def may_deny(one: Node, other: Node) -> bool:
 
 def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
     """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
-    if cosine < COMPARED or not {newer.kind, older.kind} <= KINDS or valid_since(newer) <= valid_since(older):
+    if cosine < COMPARED or not {newer.kind, older.kind} <= KINDS or not is_newer(newer, older):
         return False
     # What the office learned from goals is counted, and retired by its use
     if any(node.kind == "pattern" and node.source.channel == "goal" for node in (newer, older)):
@@ -192,49 +264,93 @@ def are_siblings(one: Node, other: Node) -> bool:
     """
     if not one.metadata.get("file") or one.metadata.get("file") != other.metadata.get("file"):
         return False
-    (path, _, name), (other_path, _, other_name) = (node.title.rpartition(" › ") for node in (one, other))
+    (path, _, name), (other_path, _, other_name) = (node.title.rpartition(SEPARATOR) for node in (one, other))
     together = abs(valid_since(one) - valid_since(other)) < TOGETHER
     return bool(path) and path == other_path and name != other_name and together
 
 
-def estimate_chances(
-    pairs: Sequence[tuple[Node, Node, float]], beside: Sequence[Node], moment: float
-) -> list[float]:
-    """The chance of each pair (newer, older, cosine), by itself, that the newer one takes the place of the
-    older; 0 if one of them does not hold at ``moment``, and doubted if neither bears a date (``undated``).
-    ``beside`` are the nodes that are like them.
+class Weighed(NamedTuple):
+    """How likely statements of ``newer`` take the place of statements of ``older``, by both."""
+
+    newer: Node
+    older: Node
+    cosine: float
+    chances: dict[tuple[str, str], float]
+
+    @property
+    def chance(self) -> float:
+        """The chance of the likeliest, 0 if none was weighed."""
+        return max(self.chances.values(), default=0.0)
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """The statements of the older one that are replaced if any is: the likeliest, and what is likelier
+        than not.
+        """
+        least = min(self.chance, LIKELIER)
+        return frozenset(old for (_, old), chance in self.chances.items() if chance >= least)
+
+
+def weigh(
+    pairs: Sequence[tuple[Node, Node, float]], beside: Sequence[Node], moment: float, read: Read | None = None
+) -> list[Weighed]:
+    """The chances of each pair (newer, older, cosine), each by itself; none if one of them does not hold at
+    ``moment``. They are doubted where a passage bears no date. ``beside`` are the nodes that are like them.
     """
-    places = [
-        place
-        for place, (newer, older, cosine) in enumerate(pairs)
-        if may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
-    ]
-    texts = [
-        Pair(embedded_text(newer), embedded_text(older), cosine)
-        for newer, older, cosine in (pairs[place] for place in places)
-    ]
-    chances = [0.0] * len(pairs)
-    for place, chance in zip(places, estimate(texts, list(map(embedded_text, beside))), strict=True):
-        newer, older, _ = pairs[place]
-        chances[place] = doubt_order(newer, older, chance) if are_undated(newer, older) else chance
-    return chances
+    texts, places = [], []
+    for place, (newer, older, cosine) in enumerate(pairs):
+        may = (
+            may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
+        )
+        for new, old in _choose_statements(newer, older) if may else ():
+            of = embedded_text(newer), embedded_text(older)
+            texts.append(Pair(_under(newer, new), _under(older, old), cosine, of))
+            places.append((place, (new, old)))
+    found = [Weighed(*pair, {}) for pair in pairs]
+    chances = estimate(texts, [*map(embedded_text, beside)], read)
+    for (place, statements), chance in zip(places, chances, strict=True):
+        found[place].chances[statements] = doubt_order(*pairs[place][:2], chance)
+    return found
 
 
-def find_restatements(newer: Node, older: Sequence[Node], chances: Sequence[float]) -> set[tuple[int, int]]:
-    """The pairs of places in ``older`` that say the same, if ``newer`` takes the place of both likelier than
-    not.
+def _choose_statements(newer: Node, older: Node) -> list[tuple[str, str]]:
+    """The statements of both that have most words in common."""
+    pairs = list(product(divide(newer), divide(older)))
+    if len(pairs) <= 1:
+        return pairs
+    return sorted(pairs, key=lambda pair: -jaccard(*(read_text(text).keys for text in pair)))[:STATEMENTS]
+
+
+def _under(node: Node, statement: str) -> str:
+    """A statement with the heading above it, which says what it is about."""
+    heading = name_heading(node)
+    return f"{heading}\n{statement}" if heading else statement
+
+
+def share(weighed: Sequence[Weighed]) -> list[Weighed]:
+    """The same, of what one node may take the place of, if each of its statements does so of one claim at
+    most.
     """
-    likely = [place for place, chance in enumerate(chances) if chance >= LIKELIER]
-    return {
-        (one, other)
-        for one, other in combinations(likely, 2)
-        if are_restatements(older[one], older[other], newer)
-    }
+    shared = [each._replace(chances={}) for each in weighed]
+    by_new: dict[str, list[tuple[int, str, float]]] = {}
+    for place, each in enumerate(weighed):
+        for (new, old), chance in each.chances.items():
+            by_new.setdefault(new, []).append((place, old, chance))
+    for new, claims in by_new.items():
+        chances = [chance for _, _, chance in claims]
+        same = {
+            (one, other)
+            for one, other in combinations([at for at, chance in enumerate(chances) if chance >= LIKELIER], 2)
+            if are_restatements(claims[one][1], claims[other][1], new)
+        }
+        for (place, old, _), chance in zip(claims, share_chances(chances, same), strict=True):
+            shared[place].chances[new, old] = chance
+    return shared
 
 
-def are_restatements(one: Node, other: Node, newer: Node) -> bool:
-    """Whether two nodes say the same of what ``newer`` speaks of."""
-    return evidence.say_the_same(*(read_text(embedded_text(node)) for node in (one, other, newer)))
+def are_restatements(one: str, other: str, newer: str) -> bool:
+    """Whether two texts say the same of what ``newer`` speaks of."""
+    return evidence.say_the_same(*map(read_text, (one, other, newer)))
 
 
 def find_supersession(
@@ -285,12 +401,21 @@ def have_same_title(one: Node, other: Node) -> bool:
     return min(map(len, words)) >= 2 and first.numbers == second.numbers and jaccard(*words) >= TITLES
 
 
+def speak_of_others(one: str, other: str) -> bool:
+    """Whether each of two texts speaks of something that the other does not: who works on Mondays may not
+    work on Fridays.
+    """
+    words, others = (set(parse_text(text).content) for text in (one, other))
+    return bool(words - others and others - words)
+
+
 def find_contradiction(
     newer: Node, older: Node, cosine: float, moment: float, chance: float = 0.0
 ) -> Edge | None:
     """``newer`` contradicts ``older``: both are assertions that hold at ``moment``, and either they are alike
-    from CONTRADICTION on and exactly one of them is negated (see ``are_opposed``), or the ``chance`` that the
-    newer one takes the place of the older is at least ASKED (the edge's rule is "undecided"). None otherwise.
+    from CONTRADICTION on and one denies what the other says (see ``are_opposed``, ``speak_of_others``), or
+    the ``chance`` that the newer one takes the place of the older is at least ASKED (the edge's rule is
+    "undecided"). None otherwise.
 
     Supersession is to be searched first.
     """
@@ -298,123 +423,11 @@ def find_contradiction(
         return None
     if not (still_holds(newer, moment) and still_holds(older, moment)):
         return None
-    opposed = cosine >= CONTRADICTION and are_opposed(embedded_text(newer), embedded_text(older))
+    texts = embedded_text(newer), embedded_text(older)
+    opposed = cosine >= CONTRADICTION and are_opposed(*texts) and not speak_of_others(*texts)
     opposed = opposed and (not are_undated(newer, older) or may_deny(newer, older))
     if not opposed and not (may_supersede(newer, older, cosine) and chance >= ASKED):
         return None
     weight = round(min(1.0, cosine), 4)
     rule = {} if opposed else {"rule": UNDECIDED}
     return make_edge(newer, older, Relation.CONTRADICTS, weight, by="contradiction", score=weight, **rule)
-
-
-LOOKED_AT = 5_000  # The last edges of the linker among which open questions are searched
-
-MAX_PAIRS = 20  # The pairs of one pass, in one call: the next pass has the rest
-
-MAX_CHARACTERS = 500  # What the model gets of each statement
-
-RULE = "model"  # The rule of an edge ``supersedes`` that the model decided
-
-JUDGED = "judged"
-"""What the provenance of a question has that the model could not decide: it is not asked again."""
-
-REPLACED, BOTH, UNSURE = "replaced", "both", "unsure"
-
-_ORDER = f"""Each text has two statements from a team's memory, the OLD one and a NEW one that came later.
-Say what holds now:
-{REPLACED}: the NEW one takes the place of the OLD one: the same thing has another value, owner, day or tool
-{BOTH}: both hold, as when they are about two things, teams, environments or times, or one adds to the other
-{UNSURE}: it cannot be told from the two alone
-Answer with the label of each text, by its number."""
-
-
-class Question(NamedTuple):
-    """An edge that asks whether ``newer`` takes the place of ``older``."""
-
-    edge: Edge
-    newer: Node
-    older: Node
-
-
-class ModelJudge:
-    """Asks the small model, within the budgets of memory."""
-
-    def __init__(self, models: ModelSession) -> None:
-        self._labels = ModelLabels(models, _ORDER, Literal["replaced", "both", "unsure"], MAX_PAIRS)
-
-    async def judge(self, questions: Sequence[Question]) -> list[str]:
-        """REPLACED, BOTH or UNSURE for each question; "" where the model gave no answer."""
-        return await self._labels.find(
-            [f"OLD: {_tell(question.older)} NEW: {_tell(question.newer)}" for question in questions]
-        )
-
-
-def _tell(node: Node) -> str:
-    since = (node.valid_from or node.created_at)[:10]
-    return f"({since}) {excerpt(embedded_text(node), MAX_CHARACTERS)}"
-
-
-def find_questions(view: "View", moment: float) -> list[Question]:
-    """The open questions that were not judged yet, the latest first, at most MAX_PAIRS.
-
-    What an agent wrote is no question of the linker, whatever it calls itself: with the model's help it
-    would end what others wrote.
-    """
-    found = []
-    for edge in view.graph.latest_made(LOOKED_AT):
-        provenance = edge.provenance
-        if provenance.get("rule") != UNDECIDED or {JUDGED, "agent"} & provenance.keys():
-            continue
-        pair = [node for node in view.nodes([edge.from_id, edge.to_id]) if not node.retired_version]
-        if len(pair) == 2 and all(still_holds(node, moment) for node in pair):
-            older, newer = sorted(pair, key=age_order)
-            found.append(Question(edge, newer, older))
-        if len(found) == MAX_PAIRS:
-            break
-    return found
-
-
-def settle(view: "View", questions: Sequence[Question], verdicts: Sequence[str]) -> MemoryWrite | None:
-    """The write that makes the verdicts so; None for none.
-
-    What was replaced ends when the newer began. The question goes, but if it stays undecided: people are
-    then asked, and the model not again. A pair that was written meanwhile is left out.
-    """
-    ended: dict[str, Node] = {}
-    edges: list[Edge] = []
-    unlink: list[EdgeKey] = []
-    for question, verdict in zip(questions, verdicts, strict=True):
-        edge, newer, older = question
-        if not verdict or older.id in ended or newer.id in ended or not _is_current(view, question):
-            continue
-        if verdict == UNSURE:
-            provenance = {**edge.provenance, JUDGED: verdict}
-            edges.append(msgspec.structs.replace(edge, provenance=provenance, version=0))
-            continue
-        unlink.append(name_edge(edge))
-        if verdict == REPLACED:
-            ended[older.id] = end_validity(older, newer)
-            edges.append(_supersede(question))
-    if not (edges or unlink):
-        return None
-    return MemoryWrite(
-        sender="memory", nodes=tuple(ended.values()), edges=tuple(edges), unlink=tuple(unlink), insist=True
-    )
-
-
-def _is_current(view: "View", question: Question) -> bool:
-    edge, newer, older = question
-    nodes = view.nodes([newer.id, older.id])
-    same = [node.version for node in nodes] == [newer.version, older.version]
-    return same and view.graph.edge(edge.from_id, edge.to_id, edge.relation.value) is not None
-
-
-def _supersede(question: Question) -> Edge:
-    provenance = {**question.edge.provenance, "by": "supersession", "rule": RULE}
-    return Edge(
-        from_id=question.newer.id,
-        to_id=question.older.id,
-        relation=Relation.SUPERSEDES,
-        weight=WEIGHT,
-        provenance=provenance,
-    )

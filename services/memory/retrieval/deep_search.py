@@ -2,13 +2,14 @@
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -33,11 +34,18 @@ if TYPE_CHECKING:
 
     from services.memory.retrieval.vectors import Numbers
 
+    _Model: TypeAlias = tuple[Tokenizer, onnxruntime.InferenceSession]
+
 
 MAX_TOKENS = 160
 """Of question and passage together; the longer of the two is cut off at its end. Time grows in proportion."""
 
 MAX_CHARACTERS = 1_000  # Cut before tokenising: more would not fit into the tokens
+
+RERANKER, MODEL = "reranker_en", "model.onnx"  # The folder of the cross-encoder, and its file
+
+STATES = "/bert/encoder/layer.8/output/LayerNorm/Add_1_output_0"
+"""The tensor of its ninth layer of twelve, from which ``linking.meaning`` reads on."""
 
 WORKERS = max(2, min(8, os.cpu_count() or 2))  # Threads that read
 
@@ -53,46 +61,69 @@ class Reranker:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._model: tuple[Tokenizer, onnxruntime.InferenceSession] | None = None
+        self._model: _Model | None = None
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="rerank")
+        self.last_used = 0.0
+        """When it last read, by the monotonic clock; 0 while it is not loaded."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its files are: an office whose model of vectors runs elsewhere may lack them."""
+        return (self._directory / RERANKER / MODEL).is_file()
 
     def read(self, question: str, passages: Sequence[str]) -> list[float]:
         """The logit of each passage as an answer to the question.
 
         Raises StartError with the cure if the model is missing or broken.
         """
-        with self._lock:
-            self._model = self._model or open_model(self._directory, "reranker_en")
-        return list(self._pool.map(lambda passage: self._logit(question, passage), passages))
+        model = self._load()
+        logits = self._pool.map(lambda passage: _run(model, "logits", question, passage), passages)
+        return [float(each[0, 0]) for each in logits]
+
+    def states(self, one: str, other: str) -> "Numbers":
+        """What the layer STATES makes of two texts read together, a row a token.
+
+        Raises StartError with the cure if the model is missing or broken.
+        """
+        states: Numbers = _run(self._load(), STATES, one, other)[0]
+        return states
 
     def unload(self) -> None:
-        """Give back the model's memory; to be called while nothing is read."""
+        """Give back the model's memory, once what is being read is finished."""
         with self._lock:
-            self._model = None
+            self._model, self.last_used = None, 0.0
 
     def close(self) -> None:
         """Stop the threads; what is being read is finished first."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _logit(self, text: str, passage: str) -> float:
-        assert self._model is not None
-        tokenizer, session = self._model
-        encoded = tokenizer.encode(text[:MAX_CHARACTERS], passage[:MAX_CHARACTERS])
-        ids = np.array([encoded.ids], np.int64)
-        kinds = np.array([encoded.type_ids], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": kinds}
-        (logits,) = session.run(["logits"], inputs)
-        return float(logits[0, 0])
+    def _load(self) -> "_Model":
+        with self._lock:
+            self._model = self._model or open_model(self._directory, RERANKER)
+            self.last_used = time.monotonic()
+            return self._model
 
 
-def open_model(directory: Path, name: str) -> "tuple[Tokenizer, onnxruntime.InferenceSession]":
+def _run(model: "_Model", output: str, one: str, other: str) -> "Numbers":
+    """An output of the model for two texts read together."""
+    tokenizer, session = model
+    encoded = tokenizer.encode(one[:MAX_CHARACTERS], other[:MAX_CHARACTERS])
+    ids = np.array([encoded.ids], np.int64)
+    kinds = np.array([encoded.type_ids], np.int64)
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": kinds}
+    found: Numbers
+    (found,) = session.run([output], inputs)
+    return found
+
+
+def open_model(directory: Path, name: str) -> "_Model":
     """The model ``name`` with the tokenizer of the cross-encoder; raises StartError with the cure."""
     import onnxruntime
     from tokenizers import Tokenizer
 
     vocabulary, model = (
         locate(directory, "reranker_en/tokenizer.json"),
-        locate(directory, f"{name}/model.onnx"),
+        locate(directory, f"{name}/{MODEL}"),
     )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -100,13 +131,26 @@ def open_model(directory: Path, name: str) -> "tuple[Tokenizer, onnxruntime.Infe
     options.enable_cpu_mem_arena = False  # would keep what the longest text took, and is no faster
     try:
         tokenizer = Tokenizer.from_file(str(vocabulary))
-        session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        more = _ask_for(STATES) if name == RERANKER else b""
+        session = onnxruntime.InferenceSession(
+            model.read_bytes() + more, options, providers=["CPUExecutionProvider"]
+        )
     except Exception as error:  # both raise their own kinds, Exception itself among them
         raise StartError(f"The model {name} in {directory} is broken ({error})", CURE) from None
     release_ram()  # what parsing the file took: 23 MB
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
     return tokenizer, session
+
+
+def _ask_for(output: str) -> bytes:
+    """What makes a tensor within a model one of its outputs, behind the model's bytes: files of ONNX are
+    messages of protobuf, of which two behind each other are one with the fields of both.
+    """
+    told = output.encode()
+    for field in (1, 12, 7):  # the name of an output, an output of the graph, the graph
+        told = bytes([field << 3 | 2, len(told)]) + told
+    return told
 
 
 ASKED, TOLD = 1, 2  # The tokens behind the first one by which the model tells a question from a passage
@@ -148,7 +192,7 @@ class Aligner:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._model: tuple[Tokenizer, onnxruntime.InferenceSession] | None = None
+        self._model: _Model | None = None
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="align")
         self._kept = _KeptVectors(KEPT_BYTES)
         self.progress = ReadingProgress()

@@ -8,25 +8,33 @@ pair by itself. The last line is one JSON object.
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from services.memory.linking import evidence, supersession
+from services.memory.linking.meaning import PairReader
 from services.memory.linking.statements import read_text
-from tests.bench.claims.samples import Sample, measure, read_pairs
+from services.memory.linking.supersession import Read
+from services.memory.retrieval.deep_search import Reranker
+from shared.settings import load
+from tests.bench.claims.samples import Sample, measure, read_changes, read_pairs
+
+LEAST, MOST = 60.0, 2.0  # The share of paraphrases that is asked for, and of what holds that may be ended
+
+Shares = dict[str, dict[str, float]]
 
 
-def judge(sample: Sample) -> str:
+def judge(sample: Sample, read: Read) -> str:
     """What is said of a pair: sure, asked or nothing."""
-    (chance,) = supersession.estimate([supersession.Pair(sample.newer, sample.older, sample.cosine)])
+    pair = supersession.Pair(sample.newer, sample.older, sample.cosine)
+    (chance,) = supersession.estimate([pair], (), read)
     return "sure" if chance >= supersession.SURE else "asked" if chance >= supersession.ASKED else ""
 
 
-def report() -> dict[str, Any]:
-    """The shares of the held pairs, in percent, by label and kind."""
+def report(samples: Sequence[Sample], read: Read) -> Shares:
+    """The shares of pairs, in percent, by label and kind."""
     counts: defaultdict[str, list[str]] = defaultdict(list)
-    for sample in measure(read_pairs("held")):
+    for sample in measure(samples):
         for name in (sample.label, f"{sample.label}, {sample.kind}"):
-            counts[name].append(judge(sample))
+            counts[name].append(judge(sample, read))
     return {
         name: {"of": len(found), "sure": _share(found, "sure"), "asked": _share(found, "asked")}
         for name, found in sorted(counts.items())
@@ -47,11 +55,21 @@ def gather(sample: Sample) -> evidence.Evidence | None:
 
 
 def main() -> None:
-    """Print the report as a table and as JSON."""
-    shares = report()
-    for name, row in shares.items():
-        print(f"{name:32}", *(f"{key} {value:g}" for key, value in row.items()), sep="  ")
-    print(json.dumps(shares))
+    """Print the report of both files as a table, and as JSON."""
+    read = PairReader(Reranker(load().models)).read
+    halves = {
+        "pairs.jsonl": report(read_pairs("held"), read),
+        "changes/held.txt": report(read_changes("held"), read),
+    }
+    for half, shares in halves.items():
+        print(half)
+        for name, row in shares.items():
+            print(f"  {name:32}", *(f"{key} {value:g}" for key, value in row.items()), sep="  ")
+    met = all(
+        shares["replaces, paraphrase"]["sure"] >= LEAST and shares["apart"]["sure"] <= MOST
+        for shares in halves.values()
+    )
+    print(json.dumps({"met": met, "halves": halves}))
 
 
 if __name__ == "__main__":

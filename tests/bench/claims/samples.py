@@ -1,6 +1,7 @@
 """The pairs that evidence is fitted on and judged by: written ones, and those of made-up stores."""
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -46,6 +47,8 @@ BASIC, TOLD = 1.0, 0.5
 """What a pair of basics.toml weighs: of attributes, and of what is told of a thing."""
 BESIDE = (0, 3, 10)
 """How many facts stand beside what is told of a thing."""
+SAMPLED, TOLD_SAMPLED, BESIDE_NOTED = 0.5, 0.06, 2
+"""Of what is read for meaning: the shares of pairs of basics.toml, and others' notes beside a later one."""
 WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
 
@@ -67,21 +70,61 @@ def read_pairs(split: str) -> list[Sample]:
     return [msgspec.convert(row, Sample) for row in rows if row["split"] == split]
 
 
-def read_all() -> list[Sample]:
-    """Everything to fit on, with cosines."""
-    written = [sample for sample in read_pairs("fit") if sample.label != "open"]
-    written = [msgspec.structs.replace(sample, weight=WRITTEN) for sample in written]
-    known = [
+def read_changes(split: str) -> list[Sample]:
+    """The pairs of the file of the folder ``changes``: see its head."""
+    found, label, kind = [], "", ""
+    for line in (HERE / "changes" / f"{split}.txt").read_text("utf-8").splitlines():
+        if match := re.fullmatch(r"\[(replaces|apart) (\w+)\]", line):
+            label, kind = match.groups()
+        elif " => " in line:
+            older, newer = line.split(" => ")
+            found.append(Sample(older=older, newer=newer, label=label, kind=kind))
+    return found
+
+
+def read_meanings(split: str = "fit") -> list[Sample]:
+    """What reading for meaning is fitted to: pairs as they were written, those of the tests, and some of what
+    only looks alike; or what is ``held`` back of the first.
+    """
+    written = [sample for sample in read_pairs(split) if sample.label != "open"] + read_changes(split)
+    if split == "held":
+        return written
+    random = Random(1)
+    basics = [*(pair for pair in _make_basics() if pair.label == "replaces" or random.random() < SAMPLED)]
+    told = [pair for pair in _make_tellings() if random.random() < TOLD_SAMPLED]
+    noted = [pair for path in WRITTEN_STORES for pair in _pair_notes(path, random)]
+    return [*written, *_read_known(), *basics, *told, *noted]
+
+
+def _pair_notes(path: Path, random: Random) -> Iterator[Sample]:
+    """Each later note of a store in the folder ``written`` with what it replaces, and with other notes."""
+    early, late = _read_notes(path)
+    for new in late:
+        replaced = [old for old in early if new.key and old.key == new.key]
+        others = [old for old in random.sample(early, BESIDE_NOTED) if old not in replaced]
+        for label, olds in (("replaces", replaced), ("apart", others)):
+            for old in olds:
+                yield Sample(older=old.node.title, newer=new.node.title, label=label)
+
+
+def _read_known() -> list[Sample]:
+    return [
         Sample(
             older=older, newer=newer, label="apart" if kind == "apart" else "replaces", weight=KNOWN_WEIGHT
         )
         for kind, pairs in tomllib.loads(KNOWN.read_text("utf-8")).items()
         for older, newer in pairs
     ]
+
+
+def read_all() -> list[Sample]:
+    """Everything to fit on, with cosines."""
+    written = [sample for sample in read_pairs("fit") if sample.label != "open"]
+    written = [msgspec.structs.replace(sample, weight=WRITTEN) for sample in written]
     made = [sample for name in SEEDS for seed in SEEDS[name] for sample in _read_store(name, seed)]
     short = [*_make_basics(), *_make_tellings()]
     noted = [sample for path in WRITTEN_STORES for seed in NOTED for sample in read_written(path, seed)]
-    return [*measure([*written, *known, *short]), *_cross(written), *made, *noted]
+    return [*measure([*written, *_read_known(), *short]), *_cross(written), *made, *noted]
 
 
 def _make_basics() -> Iterator[Sample]:

@@ -44,6 +44,11 @@ def _read_supersession() -> bytes:
     return _read_files(*pairs, *stores, *claims.WRITTEN_STORES) + msgspec.json.encode(NAMES)
 
 
+def _read_meaning() -> bytes:
+    changes = sorted((claims.HERE / "changes").glob("*.txt"))
+    return _read_files(claims.HERE / "pairs.jsonl", claims.KNOWN, *changes)
+
+
 def read_playbook_examples() -> list[tuple[str, str]]:
     """The name of each playbook, or of who does what none does, with an example."""
     against = load_counterexamples()
@@ -58,6 +63,7 @@ EXAMPLES: Mapping[str, Callable[[], bytes]] = {
     "playbooks": lambda: msgspec.json.encode(read_playbook_examples()),
     "kinds": lambda: _read_files(KINDS),
     "supersession": _read_supersession,
+    "meaning": _read_meaning,
     "certainty": lambda: _read_files(*TEAMS, *TOLD),
 }
 

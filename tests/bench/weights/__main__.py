@@ -52,11 +52,24 @@ def list_fittings(kept: Path | None) -> Mapping[str, Fitting]:
         "supersession": Fitting(
             lambda path: memories.fit_supersession(path, memories.read_claims()), memories.judge_supersession
         ),
+        "meaning": Fitting(_fit_meaning, _judge_meaning),
         "certainty": Fitting(
             lambda path: answering.fit_certainty(path, rows()),
             lambda found: answering.judge_certainty(found, rows()),
         ),
     }
+
+
+def _fit_meaning(path: Path) -> None:
+    from tests.bench.weights.meaning import fit_meaning
+
+    fit_meaning(path)
+
+
+def _judge_meaning(classifier: Classifier) -> dict[str, float]:
+    from tests.bench.weights.meaning import judge_meaning
+
+    return judge_meaning(classifier)
 
 
 def main() -> None:

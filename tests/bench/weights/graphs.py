@@ -22,11 +22,16 @@ LESS_OR_EQUAL = 0  # the mode of TreeEnsemble by which a value at a threshold go
 class Graph:
     """A graph that is written from its inputs on; the result of a step is given by its name."""
 
-    def __init__(self, *, features: int = 0, vectors: int = 0) -> None:
+    def __init__(self, *, features: int = 0, vectors: int = 0, states: int = 0) -> None:
+        wide = {
+            "features": ["rows", features],
+            "vectors": ["rows", vectors],
+            "states": ["rows", "tokens", states],
+        }
         self._inputs = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", wide])
-            for name, wide in (("features", features), ("vectors", vectors))
-            if wide
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)
+            for name, sizes in wide.items()
+            if sizes[-1]
         ]
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
