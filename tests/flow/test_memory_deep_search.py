@@ -154,11 +154,11 @@ async def test_models_that_are_unused_are_unloaded_and_loaded_again(
         await memory.read(QUESTION, CHAT)
         await asyncio.sleep(0.1)
         assert memory._aligner._model is not None
-        assert memory._reranker._model is not None
+        assert memory.reranker._model is not None
         monkeypatch.setattr("services.memory.engine.UNUSED", 0.0)
         await asyncio.sleep(0.1)
         assert memory._aligner._model is None
-        assert memory._reranker._model is None
+        assert memory.reranker._model is None
         assert await memory.search(ask()) == first
         tidying.cancel()
 
