@@ -32,6 +32,7 @@ from shared.errors import BusUnavailable
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
+from tests.support.classifying import serve_memory
 from tests.support.indexing import read_metrics
 from tests.support.team import open_team
 
@@ -297,7 +298,7 @@ async def test_memory_is_asked_before_a_plan_and_before_another(tmp_path: Path) 
     async with stage(tmp_path, entries) as playing:
         daemon = await playing.team.connect("memory")
         endpoints = {"search": search, "embed": embed, "classify": classify}
-        await daemon.serve("memory", "0.0.0", "Remembers.", endpoints, {}, {})
+        await serve_memory(daemon, endpoints)
         playing.worker.ways["a"] = fail("the lid is stuck")
         goal = await playing.play("g1", {})
         assert (goal.status, goal.plans) == (TaskStatus.COMPLETED, 2), goal.reason

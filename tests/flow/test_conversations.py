@@ -108,7 +108,7 @@ TALKS = {
     ],
     "what was kept": [
         ("remember that the sluice of the mill opens at noon", "I shall remember"),
-        ("forget that", "The sluice of the mill opens at noon: mailroom memory forget"),
+        ("forget that", "Taken back: The sluice of the mill opens at noon"),
     ],
     "what was quoted": [
         ("What is the staging server of the shop called?", "heron"),
@@ -155,7 +155,7 @@ TALKS = {
         ("remember that the birthday of Ruben Falk is on 3 March", "I shall remember"),
         ("When is the birthday of Ruben Falk?", "on 3 March"),
         ("no, it's on 4 March", "Until now memory held: The birthday of Ruben Falk is on 3 March"),
-        ("When is the birthday of Ruben Falk?", "it's on 4 March (user"),
+        ("When is the birthday of Ruben Falk?", "The birthday of Ruben Falk is on 4 March (user"),
         ("When was the birthday of Ruben Falk before?", "The birthday of Ruben Falk is on 3 March (user"),
     ],
     "what is known": [

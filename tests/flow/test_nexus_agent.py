@@ -15,7 +15,7 @@ from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
 from shared.tasks.profiles import Profile, load_profile
 from tests.flow.discovery_pages import PAPERS
-from tests.support.classifying import open_endpoint, serve_classifiers
+from tests.support.classifying import open_endpoint, serve_classifiers, serve_memory
 from tests.support.http import Site
 from tests.support.team import Team, open_team
 
@@ -46,7 +46,7 @@ async def store_discoveries(team: Team, notes: Sequence[Node] = NOTES) -> None:
         return msgspec.json.encode([hit for hit in hits if words & set(hit.node.title.lower().split())])
 
     daemon = await team.connect("memory")
-    await daemon.serve("memory", "0.0.0", "remembers", {"search": search, "classify": open_endpoint()})
+    await serve_memory(daemon, {"search": search, "classify": open_endpoint()})
 
 
 def question(text: str) -> Question:

@@ -30,7 +30,7 @@ from shared.contracts import (
 )
 from shared.tasks.profiles import load_profile
 from shared.timetable import read_timetable
-from tests.support.classifying import open_endpoint
+from tests.support.classifying import open_endpoint, serve_memory
 from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
@@ -68,7 +68,7 @@ async def remember(team: Team) -> None:
 
     daemon = await team.connect("memory")
     endpoints = {"search": search, "embed": embed, "classify": open_endpoint()}
-    await daemon.serve("memory", "0.0.0", "remembers", endpoints)
+    await serve_memory(daemon, endpoints)
 
 
 def composed(text: str, *citations: str, match: str = "The message") -> dict[str, Any]:

@@ -31,6 +31,7 @@ from shared.contracts import (
 from shared.errors import ActionError, ConfigError, Reject
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
+from tests.support.classifying import serve_memory
 from tests.support.model_formats import Answer
 from tests.support.model_server import serve_model
 from tests.support.team import Team, open_team
@@ -602,14 +603,7 @@ async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
             await asyncio.sleep(60)
             return b""
 
-        await daemon.context.bus.serve(
-            "memory",
-            "0.0.0",
-            "It hangs.",
-            dict.fromkeys(("search", "brief", "embed", "classify"), hang),
-            {},
-            {},
-        )
+        await serve_memory(daemon.context.bus, dict.fromkeys(("search", "brief", "embed", "classify"), hang))
         begun = time.monotonic()
         for _ in range(3):
             assert (await result(team, await ask(team, "Tell"))).output == "done"

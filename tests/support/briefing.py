@@ -14,7 +14,7 @@ from shared.bus import Bus
 from shared.contracts import Edge, EdgePage, EdgesQuery, GetQuery, Node, NodePage, Relation
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
-from tests.support.classifying import open_endpoint
+from tests.support.classifying import open_endpoint, serve_memory
 from tests.support.http import HttpServer, Request
 
 DAYS = 3
@@ -133,4 +133,4 @@ async def remember(daemon: Bus) -> None:
         "embed": embed,
         "classify": open_endpoint(),
     }
-    await daemon.serve("memory", "0.0.0", "remembers", endpoints)
+    await serve_memory(daemon, endpoints)

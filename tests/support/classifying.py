@@ -1,7 +1,7 @@
 """Memory's embedding model and classifiers, asked in the test's own process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import cast
 
@@ -60,6 +60,19 @@ def open_endpoint() -> Callable[[bytes], Awaitable[bytes]]:
         return msgspec.json.encode(await asyncio.to_thread(classifiers.classify, query))
 
     return classify
+
+
+async def serve_memory(daemon: Bus, endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]]) -> None:
+    """Answer as the memory daemon does, to every requester the same."""
+
+    def for_anybody(answer: Callable[[bytes], Awaitable[bytes]]) -> Callable[[bytes, str], Awaitable[bytes]]:
+        return lambda payload, _: answer(payload)
+
+    of_requester = {
+        name: for_anybody(endpoints[name]) for name in endpoints if name in subjects.MEMORY_SIGNED_VERBS
+    }
+    of_all = {name: endpoints[name] for name in endpoints if name not in subjects.MEMORY_SIGNED_VERBS}
+    await daemon.serve(subjects.MEMORY_DAEMON, "0.0.0", "Remembers.", of_all, of_requester)
 
 
 async def serve_classifiers(team: Team) -> None:
