@@ -104,7 +104,7 @@ class Frontier(Agent):
         items = [item for item in news.items if words <= find_stems(" ".join(map(str, item.values())))]
         chosen = await self.selector.stories(items, wanted, max(0, max_articles), again=again)
         stories, notes = await tell_stories(self.context.models, chosen)
-        await self._mark_reported(all_items((), stories))
+        await self._mark_reported(all_items((), stories), exclusive=not again)
         none = "The feeds hold no news that was not reported before. Ask for all news to read it again."
         none = (none if items else f"The feeds hold nothing about {about}.") if news.items else ""
         return report_news(without_private(stories), (*news.problems, *notes), none)

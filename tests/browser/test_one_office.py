@@ -265,7 +265,7 @@ async def test_goals_their_outcomes_and_their_order_are_the_same(one: OneOffice,
         if there_ended := known[goal["goal_id"]]["state"] == "ended":
             word = await row.locator(".outcome .visually-hidden").first.inner_text()
             said = await one.ask(f"/goals {goal['goal_id']}")
-            assert f"- {WORDS[word]}: " in said, (word, said)
+            assert f"- {WORDS[word]}, " in said, (word, said)
             assert there_ended
             headline = await asyncio.to_thread(
                 one.running.office.server.mailroom, "show", str(goal["goal_id"])

@@ -87,7 +87,7 @@ async def test_runs_tests_and_journals_it(engineer, journal, repo, tmp_path):
         f"copies {repo}",
         "begins to run the tests in a copy: python -m unittest discover (True)",
         "runs python -m unittest discover, found in test_a.py:1 (imports unittest)",
-        "runs the failing tests once more",
+        "runs python -m unittest test_a.T.test_a once more",
         "done",
     ]
     assert not list((tmp_path / "state" / "workspaces").iterdir())
