@@ -160,7 +160,7 @@ async def test_the_version_only_grows_for_whoever_listens(memory_office: Office)
 async def test_killed_with_all_its_writes_in_the_log_alone_it_is_the_same(memory_office: Office) -> None:
     """Tables are far behind: what was answered is found at once by its words, then by meaning too."""
     office = memory_office
-    async with client(office) as memory:
+    async with client(office) as memory, client(office, subjects.USER) as person:
         for number in range(30):
             await memory.add(
                 Node(id=f"l{number}", title=f"Lighthouse {number} burns oil of kind {number * 7}"),
@@ -178,7 +178,7 @@ async def test_killed_with_all_its_writes_in_the_log_alone_it_is_the_same(memory
                 [edge async for edge in memory.iterate_edges()],
                 await memory.get("l0", "l7", at=version - 1),
                 [(hit.node.id, hit.score) for hit in await memory.search("which burns oil of kind 70?")],
-                await memory.versions(),
+                await person.versions(),
                 amended(await memory.brief("scout", at=version), id="same").to_json(),
             ]
 
