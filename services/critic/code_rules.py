@@ -20,7 +20,7 @@ TEST_NAME = re.compile(
     r"test_.+\.py|.+_test\.(?:py|exs?|rb|dart|cc|cpp)|.+\.(?:test|spec)\.[cm]?[jt]sx?|.+_spec\.rb"
 )
 """Names of test files; those of Go stand beside the code because the language wants it."""
-CODE = tuple(suffix for kind in KINDS.values() for suffix in kind.suffixes)  # Of files that are code
+CODE = tuple(suffix for name in KINDS if name != "document" for suffix in KINDS[name].suffixes)
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,12 +64,13 @@ async def test_an_unknown_field_is_refused_with_the_nearest_and_all_of_them() ->
     assert refused.value.status == 422
     assert refused.value.cure == (
         "Did you mean 'text'? There are: text, context, context_refs, evidence_refs, priority, deadline, "
-        "goal_id, is_resolved"
+        "goal_id, is_resolved, budget"
     )
     with pytest.raises(Failure, match="no field 'extra'") as refused:
         await decode_body(request(b'{"text": "Look", "extra": 1}'), NewGoal)
     assert refused.value.cure == (
-        "There are: text, context, context_refs, evidence_refs, priority, deadline, goal_id, is_resolved"
+        "There are: text, context, context_refs, evidence_refs, priority, deadline, goal_id, is_resolved, "
+        "budget"
     )
     with pytest.raises(msgspec.ValidationError, match="text"):
         await decode_body(request(b'{"text": 5}'), NewGoal)

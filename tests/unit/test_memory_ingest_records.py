@@ -147,8 +147,8 @@ def test_what_is_planned_is_known_before_its_day() -> None:
     assert node.created_at[:4] == "2023"
 
 
-def test_what_stands_above_the_days_of_a_log_is_no_newer_than_these(tmp_path: Path) -> None:
-    """ "Dana looks after it" at the top must not win over "Ulla takes it over from Dana" of a later day."""
+def test_what_stands_above_the_days_of_a_log_has_the_day_of_the_file(tmp_path: Path) -> None:
+    """No day of the log is its day: what ends what is for the words of both to say."""
 
     def created(*days: str) -> str:
         sections = "".join(f"\n\n## {day}\nSomething else took place on that day." for day in days)
@@ -156,7 +156,7 @@ def test_what_stands_above_the_days_of_a_log_is_no_newer_than_these(tmp_path: Pa
         found = draft_nodes(read_document(tmp_path, "t.md", 1.79e9), "t.md", 1.79e9, "n1")
         return next(draft.node.created_at for draft in found.drafts if "Dana" in draft.node.body)[:10]
 
-    assert created("2025-10-02", "2025-11-10") == "2025-10-02"
+    assert created("2025-10-02", "2025-11-10") == "2026-09-21"
     assert created("2025-10-02") == "2026-09-21"
 
 

@@ -64,9 +64,10 @@ def list_mail(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List messages, reports and answers, latest last; with --about the best first.
+    """List messages, reports and answers, latest last.
 
-    Without options, only those from and to you. --thread and --contains search 10,000 messages at a time.
+    With --about the best come first. Without options, only those from and to you. --thread and --contains
+    search 10,000 messages at a time.
     """
     query: api.Query = {
         "sender": sender,

@@ -408,6 +408,6 @@ ENDPOINTS = (
     Endpoint("GET", f"{API}/brief/diff", compare_briefings, scope=Scope.READ, tag="memory"),
     Endpoint("POST", f"{API}/ids", find_ids, scope=Scope.READ, tag="memory"),
     *map(_pass_on, ("search", "get", "list", "edges", "traverse", "paths", "stats", "health", "linker")),
-    *(_pass_on(verb, Scope.ADMIN) for verb in subjects.MEMORY_PEOPLE_VERBS if verb != "linker"),
+    *(_pass_on(verb, Scope.ADMIN) for verb in ("reindex", "rebuild")),
     Endpoint("POST", f"{API}/write", write_memory, scope=Scope.SUBMIT, tag="memory"),
 )
