@@ -270,7 +270,7 @@ async def test_statistics_count_what_a_service_answered(office: Office, switchbo
     async def searches() -> int:
         (stats,) = await switchboard.ask("$SRV.STATS.memory")
         (search,) = [endpoint for endpoint in stats["endpoints"] if endpoint["name"] == "search"]
-        assert search["subject"] == "memory.search"
+        assert search["subject"] == "memory.search.*"
         return int(search["num_requests"])
 
     before = await searches()
