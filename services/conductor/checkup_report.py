@@ -129,7 +129,7 @@ def _first_step(
 
 
 def _name_failures(tests: TestRun) -> str:
-    """What to mend so that most tests pass: the message that most of them share, and where it comes from."""
+    """What to fix so that most tests pass: the message that most of them share, and where it comes from."""
     same = Counter(re.sub(r"0x[0-9a-f]+|\d+", "0", each.message) for each in tests.failures)
     common, number = same.most_common(1)[0]
     first = next(each for each in tests.failures if re.sub(r"0x[0-9a-f]+|\d+", "0", each.message) == common)

@@ -317,7 +317,7 @@ def _end(edge: Edge, weighed: supersession.Weighed, held: Node, likely: bool, pl
         rest, part = take_apart(held, ended, until)
         plan.rewrite(rest)
         plan.rewrite(part)
-        plan.chances[weighed.newer.id, held.id] = 0.0  # what is left of it is held against it anew
+        plan.chances[weighed.newer.id, held.id] = 0.0  # the rest of it is compared again
         edge = msgspec.structs.replace(edge, to_id=part.id)
         plan.counts["superseded"] += plan.link(edge)
     elif plan.link(edge):

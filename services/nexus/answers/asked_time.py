@@ -56,7 +56,7 @@ class AskedTime(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wants_all(self) -> bool:
-        """Whether it asks for all that happened then, or all that somebody named did."""
+        """Whether it asks for all that happened then, or all that a named person did."""
         return bool(_OPENS.match(self.question)) and self.terms <= self.names
 
     def list_from(self, hits: Sequence[Hit]) -> list[Hit]:

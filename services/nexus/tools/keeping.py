@@ -59,7 +59,7 @@ def says_only_it(fact: str) -> bool:
     return bool(WAYS["unnamed"].match(fact))
 
 
-PREFERENCE = "preference"  # The kind of what tells how somebody likes things
+PREFERENCE = "preference"  # The kind of what tells how a person likes things
 
 
 async def find_kind(memory: Memory, text: str) -> str:
