@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from shared import subjects
 from shared.bus import Bus, Entry
 from shared.contracts import GoalBudget
-from shared.errors import BudgetSpent, BusUnavailable, Conflict
+from shared.errors import BudgetSpent, BusUnavailable, Conflict, Denied
 from shared.llm import Message
 from shared.llm.protocol import Price, Usage
 from shared.reasoning.spending import Budget, DailyUsage, Spending
@@ -198,3 +199,11 @@ async def test_usage_that_was_stored_without_an_answer_is_counted_once(server: S
     await usage.add(USED)
     assert (await usage.today()).calls == 4
     assert (await DailyUsage(await server.connect("critic")).today()).calls == 4
+
+
+async def test_no_agent_writes_what_another_uses_of_a_budget(server: Server) -> None:
+    engineer = await server.connect("engineer")
+    await engineer.store(subjects.share("goal_1", "engineer", "one"), b"{}")
+    for other in ("critic", "conductor", "user"):
+        with pytest.raises((Denied, BusUnavailable)):
+            await engineer.store(subjects.share("goal_1", other, "one"), b"{}", timeout=1)
