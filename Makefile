@@ -119,7 +119,7 @@ lock: $(STAMPS)/venv ## Rewrite the locks from pyproject.toml (ARGS=--upgrade ta
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 	$(COMPILE) --group bench -c requirements-dev.lock -o requirements-bench.lock
-	$(COMPILE) pyproject.toml --extra openai --extra anthropic --extra oidc --extra caldav -c requirements-dev.lock -o requirements-models.lock
+	$(COMPILE) pyproject.toml --extra openai --extra anthropic --extra oidc --extra caldav --extra mcp -c requirements-dev.lock -o requirements-models.lock
 
 clean: ## Remove the virtual environment, caches and builds; the office's state stays
 	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
