@@ -557,6 +557,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         **header(60, "conductor", "engineer"),
         instructions=(INSTRUCTION,),
         said=SAID,
+        budget=BUDGET,
     ),
     c.StateChanged(
         **header(13, "conductor", "user"),
