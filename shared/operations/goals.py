@@ -96,7 +96,7 @@ async def resume_goal(
     if not (text or budget or known.status.final):
         raise MailroomError(
             f"The goal {known.goal_id} is running",
-            "Say what it should mind with --say, or raise its --budget",
+            "Say what it should mind with --say, or raise --budget",
         )
     join_trace(known.traceparent)
     request_id = bus.derive_id("resume", person, key) if key else generate_task_id("resume")

@@ -211,7 +211,7 @@ async def test_no_agent_writes_what_another_uses_of_a_budget(server: Server) -> 
 
 
 async def test_a_budget_that_a_person_raised_holds_for_the_tasks_at_work(server: Server) -> None:
-    """Tasks have the budget that their goal had when they were issued; the conductor's record has the present one."""
+    """A task has the budget that its goal had when it was issued; the conductor records the present one."""
     within = spending(await server.connect("engineer"))
     record = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "g")
 
