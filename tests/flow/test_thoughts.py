@@ -11,7 +11,6 @@ import pytest
 
 from shared import subjects
 from shared.contracts import TaskThoughts
-from tests.browser.goals import submit
 from tests.support.gateway import RunningGateway
 from tests.support.model_server import Answer, serve_model
 
@@ -37,25 +36,29 @@ async def listen(events: Any) -> AsyncIterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_what_a_loop_thinks_is_told_as_it_is_written(tmp_path: Path, kind: str) -> None:
-    with serve_model(ANSWERS) as server:
+    with serve_model(*ANSWERS) as server:
         url = server.url if kind == "openai" else server.root
         running = RunningGateway(
             tmp_path, MAILROOM_BRAIN=f"{kind}:small", MAILROOM_BRAIN_URL=url, MAILROOM_BRAIN_KEY="k"
         )
         try:
-            await running.open("conductor", "engineer", "memory")
+            await running.open("conductor", "critic", "engineer", "memory")
             heard: list[tuple[float, TaskThoughts]] = []
 
-            async def hear(_: str, payload: bytes, __: dict[str, str]) -> None:
-                heard.append((time.monotonic(), TaskThoughts.from_json(payload)))
+            async def hear(subject: str, payload: bytes, __: dict[str, str]) -> None:
+                if subject.startswith("thoughts.engineer."):
+                    heard.append((time.monotonic(), TaskThoughts.from_json(payload)))
 
             await running.office.user.subscribe(subjects.thoughts("*", "*"), hear)
             async with running.client() as client:
                 client.base_url = f"{running.url}/api/v1"
-                goal_id = await submit(client, GOAL)
+                submitted = (await client.post("/goals", json=GOAL)).json()
+                goal_id, seq = submitted["goal_id"], submitted["seq"]
                 forging = asyncio.create_task(forge(running, goal_id))
                 told: list[dict[str, Any]] = []
-                async with client.stream("GET", f"/goals/{goal_id}/progress", timeout=60) as events:
+                async with client.stream(
+                    "GET", f"/goals/{goal_id}/progress?submitted={seq}", timeout=60
+                ) as events:
                     async for name, content in listen(events):
                         told += [content] if name == "thinking" else []
                         if name == "ended":
@@ -86,7 +89,7 @@ async def forge(running: RunningGateway, goal_id: str) -> None:
     """Another agent speaks for the engineer, under its own name and under the engineer's, and floods."""
     scout = await running.office.connect("scout")
     said = TaskThoughts(agent="engineer", goal_id=goal_id, task_id="t1", text="All is done.", written=1)
-    for _ in range(200):
+    for _ in range(20):
         await scout.publish(subjects.thoughts("engineer", "t1"), said.to_json())
         await scout.publish(subjects.thoughts("scout", "t1"), said.to_json())
         await scout.publish(subjects.thoughts("scout", "t2"), b"\xff{")

@@ -81,5 +81,5 @@ function Patch({ diffs }) {
 function Sides({ goals }) {
   const shown = LINES.map(([name, value, show]) => ({ name, show, texts: goals.map(value) })).filter(({ name, texts }) => name === "Submitted" || texts.some(Boolean));
   return html`<div class="sides" role="table" aria-label="Two goals side by side">${shown.map(({ name, show, texts }) => html`<div role="row" key=${name} class=${texts[0] === texts[1] ? "" : "differs"}>
-    <h2 role="rowheader">${name}${texts[0] !== texts[1] && html` <small>differs</small>`}</h2>${goals.map((goal, index) => html`<div role="cell" key=${index}>${name === "Submitted" || texts[index] ? show(goal, texts[index]) : html`<span class="faint">none</span>`}</div>`)}</div>`)}</div>`;
+    <h2 role="rowheader">${name}${texts[0] !== texts[1] && html` <span class="warn" title="differs"><span aria-hidden="true">≠</span><span class="visually-hidden">differs</span></span>`}</h2>${goals.map((goal, index) => html`<div role="cell" key=${index}>${name === "Submitted" || texts[index] ? show(goal, texts[index]) : html`<span class="faint">none</span>`}</div>`)}</div>`)}</div>`;
 }
