@@ -9,6 +9,7 @@ from shared.contracts import generate_id
 from tests.browser.goals import find, submit, waiting
 from tests.browser.pages import Desk, require_good_looks
 from tests.support.gateway import RunningGateway
+from tests.support.waiting import eventually
 
 
 def unique(words: str) -> str:
@@ -73,6 +74,9 @@ async def test_two_goals_stand_side_by_side(desk: Desk, axe: None, ada: httpx2.A
     await page.get_by_role("searchbox", name="Words in a goal").fill(other)
     await page.get_by_role("link", name=other).click()
     await expect(page).to_have_url(re.compile(f"/compare/{first}/{second}"))
+    answer = await page.goto(page.url)  # a shared link shows the same
+    assert answer is not None
+    assert answer.status == 200
     for name in ("Plan", "Agents", "Time", "Tokens"):
         await expect(page.get_by_role("rowheader", name=name)).to_be_visible()
     await expect(page.get_by_role("row").filter(has_text="Goal")).to_contain_text("differs")
@@ -90,8 +94,12 @@ async def test_the_budget_of_a_goal_at_work_is_set_on_its_page(desk: Desk, ada: 
         await page.keyboard.press("Control+Enter")
         await expect(page.locator(".toasts")).to_contain_text(answer)
     desk.faults.tolerate("422")
-    budget = (await ada.get(f"/goals/{goal_id}")).json()["budget"]
-    assert (budget["goal_tokens"], budget["goal_cost"]) == (300_000, 2.0)
+
+    async def is_set() -> bool:
+        budget = (await ada.get(f"/goals/{goal_id}")).json()["budget"]
+        return (budget["goal_tokens"], budget["goal_cost"]) == (300_000, 2.0)
+
+    await eventually(is_set, 20)
     await ada.post(f"/goals/{goal_id}/cancel", json={})
 
 
