@@ -34,7 +34,7 @@ from services.cli.commands.options import (
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
 from shared import settings
-from shared.contracts import Goal, GoalBudget, TaskPriority
+from shared.contracts import Goal, GoalBudget, TaskPriority, TaskThoughts
 from shared.errors import BusUnavailable
 from shared.text.times import format_utc
 from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
@@ -162,15 +162,20 @@ async def follow_goal(goal: SubmittedGoal) -> AsyncGenerator[Progress, None]:
         stream = await asyncio.to_thread(
             api.EventStream,
             f"/goals/{api.segment(goal.goal_id)}/progress",
-            {"progress": Progress, "ended": Progress},
+            {"progress": Progress, "ended": Progress, "thinking": TaskThoughts},
             "ended",
             query={"submitted": goal.seq},
             timeout=SILENCE,
             login=api.find_login(settings.load(), wait=0),
         )
         async with aclosing(stream.events()) as events:
-            async for progress in events:
-                yield progress
+            progress, thoughts = Progress(), dict[str, str]()
+            async for event in events:
+                if isinstance(event, TaskThoughts):
+                    thoughts[event.task_id] = event.text
+                else:
+                    progress = event
+                yield msgspec.structs.replace(progress, thoughts=dict(thoughts))
         return
     except api.GatewayAway as error:
         away = error
