@@ -701,6 +701,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         until="2026-01-31",
         files=("+12 -3 shop/pay.py",),
         cut="The clone is shallow: its history begins on 2026-01-02, and what was before is not known",
+        author="Ana",
     ),
     TEST_FAILURE,
     NOT_CHECKED,
