@@ -6,7 +6,7 @@ The time zone is one in which it is the afternoon, so that "this morning" and "l
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -43,6 +43,19 @@ FACTS = (
     "The translation of the menu costs 90 euros.",
     "Deploys happen on Tuesdays at noon.",
 )
+MORE_FACTS = (
+    "Petra is responsible for the billing service.",
+    "The key of the practice room hangs beside the kitchen door.",
+    "The lease of the hall ends in June.",
+    "Open point: the catering of the open day is not booked, Lea takes care of it.",
+)
+EVENTS = (
+    ("Call with Terravolt", 0, "17:00", 30, ""),
+    ("Dentist", 1, "15:30", 45, "Marktgasse 4"),
+    ("Choir rehearsal", 5, "19:00", 120, "St. Anne"),
+    ("Open day", 9, "", 2, "Workshop"),
+)
+"""Title, days from today, time of day, minutes or whole days, and place."""
 HOUR = 14  # In the office's time zone it is about this hour
 
 
@@ -248,14 +261,35 @@ SET_UP = (
 )
 
 
+def write_events(today: date) -> str:
+    """The events of a full calendar, as ICS has them."""
+    written = []
+    for number, (title, days, clock, lasts, place) in enumerate(EVENTS):
+        day = today + timedelta(days=days)
+        if clock:
+            at = datetime.combine(day, time.fromisoformat(clock))
+            when = f"DTSTART:{at:%Y%m%dT%H%M%S}\r\nDTEND:{at + timedelta(minutes=lasts):%Y%m%dT%H%M%S}"
+        else:
+            when = f"DTSTART;VALUE=DATE:{day:%Y%m%d}\r\nDTEND;VALUE=DATE:{day + timedelta(days=lasts):%Y%m%d}"
+        written.append(
+            f"BEGIN:VEVENT\r\nUID:e{number}\r\nSUMMARY:{title}\r\nLOCATION:{place}\r\n{when}\r\nEND:VEVENT\r\n"
+        )
+    return "".join(written)
+
+
 @asynccontextmanager
-async def open_busy() -> AsyncIterator[Office]:
-    """The office; the conductor is not at work in it, and no outside mailbox is set."""
+async def open_busy(*, full: bool = False) -> AsyncIterator[Office]:
+    """The office, with events and more facts if it is ``full``.
+
+    The conductor is not at work in it, and no outside mailbox is set.
+    """
     zone = office_zone()
+    today = datetime.now(ZoneInfo(zone)).date()
     async with (
         open_office(
-            FACTS,
+            (*FACTS, *MORE_FACTS) if full else FACTS,
             with_desk=True,
+            events=write_events(today) if full else "",
             colleagues=("frontier", "scout", "engineer", "critic"),
             MAILROOM_TIME_ZONE=zone,
             MAILROOM_DAY_TOKENS="500000",
