@@ -124,6 +124,17 @@ class Nexus(Agent):
         )
 
     @register_action(
+        "Find letters and reports of the office by what is in them, who wrote them, and when",
+        {"wanted": "What to find, such as: unanswered letters of scout about the sensors since Monday"},
+        personal=True,
+        planned=False,
+    )
+    async def find_letters(self, wanted: str) -> Outcome:
+        """What a person is told at the desk who asks for them; evidence are the ids of letters and goals."""
+        answer = await self.desk.find_letters(wanted, self.context.task)
+        return Outcome(output=answer.text, evidence_refs=answer.citations)
+
+    @register_action(
         "Answer a message with the model and the tools of the desk",
         {"text": "The message", "things": "What it may refer to, with ids"},
         planned=False,
@@ -278,7 +289,7 @@ class Nexus(Agent):
             return of_office, None
         if of_office := await self.desk.find_of_office(request, decision, least=0):
             known = await self.answerer.quote(request.text)
-            if not known.citations:
+            if not known.citations or not known.confidence:
                 return of_office, None
             if known.confidence < SURELY_KNOWN:
                 return await self.desk.find_of_office(request, decision) or decision, None

@@ -358,7 +358,7 @@ async def explain_capabilities(context: ToolContext, request: Request, _: Words)
     if topics := _find_topics(request.text):
         return Answer(text="\n".join(line for name in topics for line in _explain(name)))
     groups = [f"- {name}: {said}" for name, (_, said) in GROUPS.items()]
-    head = "This is Nexus, the front context. Write what you want in plain English:"
+    head = "This is Nexus, the front desk. Write what you want in plain English:"
     return Answer(text="\n".join([head, *groups, "", *TEAM]))
 
 
