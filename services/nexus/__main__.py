@@ -40,7 +40,7 @@ from shared.contracts import (
     TimerDue,
 )
 from shared.errors import ActionError, ConfigError, Reject
-from shared.language.utterance import is_question, read_utterance
+from shared.language.utterance import Act, is_question, read_utterance
 from shared.llm.protocol import Message, message_of
 from shared.memory.ownership import reads_for
 from shared.messaging.correspondence import history_of, is_email_task
@@ -282,7 +282,8 @@ class Nexus(Agent):
         memory is asked first.
         """
         decision = await self.desk.decide(request)
-        if decision.tool != MEMORY or not is_question(request.text):
+        asks = is_question(request.text) or request.utterance.act is Act.QUESTION
+        if decision.tool != MEMORY or not asks:
             of_office = await self.desk.find_of_office(request, decision)
             return (of_office, None) if of_office else (decision, await self._find_known(request, decision))
         if of_office := await self.desk.find_of_office(request, decision, named=True):

@@ -3,6 +3,8 @@
 import pytest
 
 from services.nexus.office.altering import WAYS, Named, choose
+from services.nexus.routing.decider import decide_by_scores
+from services.nexus.tools.tool import load_tools
 
 PLANS = [
     Named(ref="s1", words="back up the photo archive every Sunday", tool="schedule"),
@@ -53,3 +55,26 @@ def test_ways_to_alter(way: str, text: str, what: str) -> None:
 )
 def test_other_orders_alter_nothing_that_is_named(text: str) -> None:
     assert not any(WAYS[way].match(text) for way in ("pauses", "resumes", "moves", "again"))
+
+
+@pytest.mark.parametrize(
+    ("text", "correct", "tool"),
+    [
+        ("billing belongs to Yusuf from now on", 0.21, "correct"),
+        ("the deploy day is Thursday now", 0.3, "correct"),
+        ("we get clay from Sonderegger these days", 0.25, "correct"),
+        ("Ana does not run the shift anymore", 0.3, "correct"),
+        ("the lights are green instead of red", 0.3, "correct"),
+        ("the printer is broken now", 0.02, "statement"),
+        ("the deploy day is Thursday", 0.3, "statement"),
+    ],
+)
+def test_what_tells_of_a_change_is_a_correction(text: str, correct: float, tool: str) -> None:
+    scores = {"memory": 0.9 - correct - 0.31, "correct": correct, "statement": 0.31, "work": 0.1}
+    scores |= {"remember": 0.0}
+    assert decide_by_scores(text, scores, load_tools()).tool == tool
+
+
+def test_an_order_for_now_corrects_nothing() -> None:
+    scores = {"work": 0.6, "correct": 0.2, "memory": 0.2, "statement": 0.0}
+    assert decide_by_scores("deploy the new site from now on", scores, load_tools()).tool != "correct"

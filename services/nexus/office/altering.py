@@ -3,6 +3,7 @@
 import msgspec
 
 from services.nexus.office.query import COMMON
+from services.nexus.office.things import find_joined
 from services.nexus.timetable.reminder_requests import format_time_answer
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -11,10 +12,11 @@ from shared.language.sayings import read_sayings
 from shared.language.utterance import Utterance
 from shared.memory.nearest import match_words
 from shared.queries.office import OfficeReader
-from shared.text.prose import find_stems, find_terms
+from shared.text.prose import find_terms
 from shared.timetable import KEPT, read_timetable
 
 WAYS = read_sayings(__file__, "altering")
+LIST = "list my schedules"
 MOST_GOALS = 50  # The latest goals that may be meant by "do the kiln thing once more"
 
 
@@ -41,7 +43,8 @@ async def read_altering(context: AgentContext, office: OfficeReader, said: Utter
     if (found := WAYS["pauses"].match(said.bare)) or (found := WAYS["resumes"].match(said.bare)):
         verb = "pause" if WAYS["pauses"].match(said.bare) else "resume"
         named = choose(found["what"], [each for each in await _list_due(context) if each.tool == "schedule"])
-        return Altering(tool="schedule", text=f"{verb} {named.ref}") if named else None
+        # What pauses nothing that there is puts nothing on a schedule: the plans are told
+        return Altering(tool="schedule" if named else "queue", text=f"{verb} {named.ref}" if named else LIST)
     if moved := WAYS["moves"].fullmatch(said.bare):
         named = choose(moved["what"], [each for each in await _list_due(context) if each.tool == "reminder"])
         time = format_time_answer(moved["time"])
@@ -72,7 +75,7 @@ async def _list_due(context: AgentContext) -> list[Named]:
 def choose(what: str, things: list[Named]) -> Named | None:
     """The only one of ``things`` that has every word of ``what``; None if none has, or several have."""
     terms = {stem: word for stem, word in find_terms(what).items() if stem not in COMMON}
-    matched = match_words(terms, [find_stems(each.words) for each in things])
+    matched = match_words(terms, [find_joined(each.words) for each in things])
     best = [things[place] for place in matched.places]
-    has_all = [each for each in best if len(matched.places) == 1 or terms.keys() <= find_stems(each.words)]
+    has_all = [each for each in best if len(matched.places) == 1 or terms.keys() <= find_joined(each.words)]
     return has_all[0] if terms and not matched.missing and len(has_all) == 1 else None

@@ -63,11 +63,12 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stems(self) -> frozenset[str]:
         """The stems of its words, and of two of them as one: "backup" of "back up"."""
-        return _find_stems(self.words)
+        return find_joined(self.words)
 
 
 @lru_cache(2_048)
-def _find_stems(text: str) -> frozenset[str]:
+def find_joined(text: str) -> frozenset[str]:
+    """The stems of the words of ``text``, and of two of them as one."""
     words = text.split()
     joined = (f"{one}{two}" for one, two in itertools.pairwise(words) if one.isalpha() and two.isalpha())
     return find_stems(f"{text} {' '.join(joined)}")

@@ -69,6 +69,7 @@ CLASSIFY_TIMEOUT = 10.0  # Seconds that memory has to classify a message: it tak
 WITHOUT_MEMORY = Decision(tool=UNCLEAR, why="memory does not answer", sure=0.0, is_without_memory=True)
 OF_MEMORY = ("memory", "correct", "remember", "statement")
 SURE_TOLD = 0.8  # The likeness to these from which what tells of a change is no order
+LEAST_CORRECTS = 0.2  # The likeness to corrections from which what tells of a change is one
 VAGUE_WORDS = 4  # The most words of a message that names nothing
 
 
@@ -285,7 +286,7 @@ def hear(
 ) -> dict[str, float]:
     """The scores for what is only told: what looks something up counts only if ``related``.
 
-    It counts as a mere statement, unless it tells what ``changes``.
+    It counts as a mere statement; as a correction if it is like some and tells what ``changes``.
     """
     silent = {
         name
@@ -295,9 +296,10 @@ def hear(
         and (name not in related or name == "memory")
     }
     heard = {name: score for name, score in scores.items() if name not in silent}
-    if changes and heard:
-        total = sum(heard.values()) or 1.0
-        return {name: score / total for name, score in heard.items()}
+    if changes and heard.get("correct", 0.0) >= LEAST_CORRECTS:
+        heard["correct"] += heard.pop("statement", 0.0)
+        total = sum(heard.values())
+        return {"statement": 0.0, **{name: score / total for name, score in heard.items()}}
     heard["statement"] = heard.get("statement", 0.0) + sum(scores[name] for name in silent)
     return heard
 

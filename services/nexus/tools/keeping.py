@@ -9,6 +9,7 @@ from services.nexus.answers.evidence import KEPT_HERE, TOLD_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject, swap_alike
 from services.nexus.conversation.pending import format_question
+from services.nexus.routing import following
 from services.nexus.routing.following import normalise
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command
@@ -34,7 +35,7 @@ from shared.text.display import flatten, shorten_id
 from shared.text.prose import find_stems, find_terms, split_sentences, split_title, stem_term
 
 WAYS = read_sayings(__file__, "keeping")
-CORRECTS = WAYS["corrects"]
+CORRECTS, CHANGES = WAYS["corrects"], read_sayings(following.__file__, "decider")["changes"]
 
 ALIKE, SHARED = 0.3, 0.25
 """The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
@@ -192,7 +193,7 @@ async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
     if len(fact.split()) < (2 if ended else 3):
         return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     known = flatten(node_statement(ended), 200) if ended else await find_known(context, fact)
-    is_sure = ended or (known and CORRECTS.match(request.text))
+    is_sure = ended or CHANGES.search(request.text) or (known and CORRECTS.match(request.text))
     if request.utterance.act is Act.STATEMENT and not is_sure:
         return offer_to_keep(f"Memory holds: {known}" if known else "Memory has nothing like that yet.", fact)
     kept = await keep(context, request, fact, ended.id if ended else "")
