@@ -93,8 +93,8 @@ async def list_things(
         *(_view_goal(each, now) for each in goals[-NEWEST:]),
         *(_view_letter(each, is_question(each, ended), now) for each in sent[-NEWEST:]),
         *await list_agents(context, known, goals, now),
-        *(_view_dead(each, now) for each in waiting.dead_letters),
-        *map(_view_request, waiting.approvals),
+        *(view_dead(each, now) for each in waiting.dead_letters),
+        *map(view_request, waiting.approvals),
         *await list_planned(context, now),
     ]
 
@@ -113,7 +113,8 @@ def read_reports(things: Iterable[Thing]) -> list[Thing]:
     return list(found.values())
 
 
-def _view_dead(dead: DeadLetters, now: datetime) -> Thing:
+def view_dead(dead: DeadLetters, now: datetime) -> Thing:
+    """The dead letters of an agent."""
     at = parse_timestamp(dead.last.created_at)
     return Thing(
         kind=Kind.DEAD,
@@ -128,7 +129,8 @@ def _view_dead(dead: DeadLetters, now: datetime) -> Thing:
     )
 
 
-def _view_request(request: ApprovalRequest) -> Thing:
+def view_request(request: ApprovalRequest) -> Thing:
+    """A request for approval, with the command that answers it."""
     at = parse_timestamp(request.created_at)
     return Thing(
         kind=Kind.APPROVAL,
