@@ -100,7 +100,9 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     text, turn = said.text, conversation.turns[-1]
     before = turn.meant or turn.text
     if WAYS["again"].fullmatch(said.plain):
-        return _repeat(before, turn)
+        told = [each.text for each in conversation.mentioned if each.what == "goal"]
+        ended = _ENDED.search(told[0]) if len(told) == 1 and turn.route == "tool:goals" else None
+        return Resolved(text=ended["text"], understood=ended["text"]) if ended else _repeat(before, turn)
     if said.length > MAX_WORDS:
         return None
     if (
@@ -145,6 +147,8 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     )
 
 
+_ENDED = re.compile(r", after [^:]+: (?P<text>.+?)(?: - .*)?(?: \(goal_\w+\)|…)?$")
+"""How an answer tells a goal that ended."""
 _BEGUN = ("conductor", "tool:work", "tool:night_job", "tool:schedule")  # Routes of answers that began work
 
 
