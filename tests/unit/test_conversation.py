@@ -626,3 +626,11 @@ def test_the_other_one_is_what_was_told_of_before() -> None:
 def test_words_beside_a_time_are_no_name() -> None:
     for said in ("the day after at half a mind", "maybe better around 6 when Tom is back"):
         assert "Ana" in resolve(said, REMINDER, NOW).text or resolve(said, REMINDER, NOW).text == said
+
+
+@pytest.mark.parametrize(
+    "said", ["and the address can go", "and the gate is shut", "and the others were sold"]
+)
+def test_a_sentence_of_its_own_takes_the_place_of_no_value(said: str) -> None:
+    kept = talk("the number ends in 73 now", "I shall remember: it ends in 73", route="tool:correct")
+    assert not resolve(said, kept, NOW).understood

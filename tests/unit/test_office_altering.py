@@ -2,7 +2,6 @@
 
 import pytest
 
-from services.nexus.conversation.ellipsis import swap_alike
 from services.nexus.office.altering import WAYS, Named, choose
 from services.nexus.routing.decider import decide_by_scores
 from services.nexus.tools.tool import load_tools
@@ -79,15 +78,3 @@ def test_what_tells_of_a_change_is_a_correction(text: str, correct: float, tool:
 def test_an_order_for_now_corrects_nothing() -> None:
     scores = {"work": 0.6, "correct": 0.2, "memory": 0.2, "statement": 0.0}
     assert decide_by_scores("deploy the new site from now on", scores, load_tools()).tool != "correct"
-
-
-@pytest.mark.parametrize(
-    ("kept", "other", "whole"),
-    [
-        ("the phone number is old, the old address is Elm Street", "the address can go", ""),
-        ("the van is parked by the old gate", "the gate is shut", ""),
-        ("training is in the big gym", "the small gym", "training is in the small gym"),
-    ],
-)
-def test_a_sentence_of_its_own_takes_the_place_of_no_phrase(kept: str, other: str, whole: str) -> None:
-    assert swap_alike(kept, other) == whole

@@ -57,8 +57,7 @@ def swap_alike(before: str, other: str) -> str:
 def _find_same_noun(before: str, other: str) -> Span | None:
     """The noun phrase of ``before`` with the last word of ``other``, which has another one before it."""
     words = other.lower().split()
-    is_phrase = WAYS["determined"].match(other) and read_utterance(other).is_part  # no sentence of its own
-    if not is_phrase or len(words) > MAX_PHRASE:
+    if not WAYS["determined"].match(other) or len(words) > MAX_PHRASE:
         return None
     phrases = [span for span in map(_trim, WAYS["nouns"].finditer(before)) if span]
     alike = [(start, end) for start, end in phrases if before[start:end].lower().split()[-1] == words[-1]]
