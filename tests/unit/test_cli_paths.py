@@ -63,6 +63,20 @@ def test_other_words_stay(here: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "$ cat ./app/nope\ncat: ./app/nope: No such file",
+        "ada@box:~/nope$ make test",
+        "> see ./nope for that",
+        "the log says: 'cannot open ./nope'",
+        "```\nopen ../nope\n```",
+    ],
+)
+def test_paths_of_what_was_pasted_stay_and_are_not_missed(here: Path, text: str) -> None:
+    assert resolve_text(text) == (text, {})
+
+
+@pytest.mark.parametrize(
     ("text", "missing"),
     [
         ("Run the tests of ./nope", "./nope"),

@@ -246,8 +246,12 @@ class FolderType(click.ParamType[Path]):
 def resolve_text(text: str) -> tuple[str, Resolved]:
     """``text`` with the relative paths of existing files and folders made absolute, and what they became.
 
-    Others stay as they are written, and became "".
+    Others stay as they are written, and became "". What was pasted from a shell or quoted stays as it is.
     """
+    from shared.language.utterance import Act, read_utterance
+
+    if read_utterance(text).act is Act.QUOTED:
+        return text, {}
     resolved: Resolved = {}
 
     def replace(match: re.Match[str]) -> str:
