@@ -3,8 +3,8 @@
 The proof that a run ended is its runner's closing line, with as many tests as were announced. Without it the
 results are ``cut``: those of what ran.
 
-Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
-go, CTest. Maven, Gradle and Meson are counted by the reports that they always leave.
+Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Perl: prove. Compiled
+languages: cargo, go, CTest. Maven, Gradle and Meson are counted by the reports that they always leave.
 """
 
 import re
@@ -261,6 +261,25 @@ def parse_ava(text: str, root: Path) -> Results | None:
     cut = _cut(sum(map(int, remaining)))
     cut = cut or ("The run ended early: a test ended the process" if "due to process.exit()" in text else "")
     return tally(counts.items(), failures, cut)
+
+
+PROVE_REPORT = r"^(\S+\.t)\s+\(Wstat: .*Tests: (\d+) Failed: (\d+)\)\n((?:  .*\n)*)"
+
+
+def parse_prove(text: str, root: Path) -> Results | None:
+    """The results of Perl's Test::Harness, summed over its runs; a program that died is an error."""
+    closing = re.findall(r"^Files=\d+, Tests=(\d+),", text, re.MULTILINE)
+    if not closing:
+        return None
+    report = re.findall(PROVE_REPORT, text, re.MULTILINE)
+    failed = sum(int(number) for _, _, number, _ in report)
+    died = sum("Parse errors" in said or number == "0" for _, _, number, said in report)
+    skipped = len(re.findall(r"^\S+\.t \.+ skipped\b", text, re.MULTILINE))
+    failures = (failure(name, " ".join(said.split()), name) for name, _, _, said in report)
+    cut = "" if re.search(r"^Result: \w+", text, re.MULTILINE) else UNPROVED
+    passed = sum(map(int, closing)) - failed
+    counts = [("passed", passed), ("failed", failed), ("errors", died), ("skipped", skipped)]
+    return tally(counts, failures, cut)
 
 
 PLAIN = (

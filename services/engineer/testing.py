@@ -13,6 +13,7 @@ import msgspec
 
 from services.engineer.collecting import (
     RUNNERS,
+    UNCOUNTED,
     Collected,
     Diagnosis,
     collect,
@@ -369,7 +370,9 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
         return sum(max(getattr(each, name), 0) for each in counted) if counted else -1
 
     several = len(suites) > 1
-    troubled = next((each for each in suites if each.problem), None)
+    # A step that ended well and counts nothing takes nothing from what the others counted.
+    silent = [each for each in suites if counted and each.problem == UNCOUNTED]
+    troubled = next((each for each in suites if each.problem and each not in silent), None)
     problem = troubled.problem if troubled else ""
     ended = [each.exit_code for each in suites]
     return TestRun(
@@ -391,7 +394,17 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
         counted_by=", ".join(dict.fromkeys(each.counted_by for each in suites if each.counted_by)),
         flaky=tuple(name for each in suites for name in each.flaky),
         hung=tuple(name for each in suites for name in each.hung),
-        notes=tuple(dict.fromkeys(note for each in suites for note in each.notes)),
+        notes=tuple(
+            dict.fromkeys(
+                (
+                    *(note for each in suites for note in each.notes),
+                    *(
+                        f"`{each.command}` ended well, and does not tell how many tests ran"
+                        for each in silent
+                    ),
+                )
+            )
+        ),
         incomplete=any(each.incomplete for each in suites),
         suites=tuple(suites),
     )

@@ -400,6 +400,31 @@ def test_what_needs_something_that_is_not_here_is_named(tmp_path):
     assert all(each.cure for each in found.not_run)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "counts"),
+    [
+        ("ruff check .\n\tstubtest x", False),
+        ("@mypy src", False),
+        ("-flake8", False),
+        ("./run-everything", True),
+        ("ruff check .\n\t./run-everything", True),
+        ("$(CC) -o t t.c\n\t./t", True),
+    ],
+)
+def test_a_target_of_linters_alone_is_no_test(tmp_path, recipe, counts):
+    files = {**job("make check"), "Makefile": f"check:\n\t{recipe}\n", "test.c": ""}
+    commands = [each.argv for each in found_in(tmp_path, files).commands]
+    assert commands == ([("make", "check")] if counts else [])
+
+
+def test_an_input_of_an_action_that_is_a_command_is_one(tmp_path):
+    steps = "- uses: someone/pytest-action@v1\n        with:\n          custom-pytest: pytest tests/unit"
+    files = {**job("true"), "pyproject.toml": "", "tests/unit/test_a.py": ""}
+    name = next(iter(files))
+    files[name] = files[name].replace("- run: true", steps)
+    assert [each.argv for each in found_in(tmp_path, files).commands] == [("pytest", "tests/unit")]
+
+
 def test_what_is_built_before_is_known(tmp_path):
     package = '{"scripts": {"test": "mocha", "build": "tsc"}}'
     found = found_in(tmp_path, {**job("npm ci", "npm run build", "npm test"), "package.json": package})

@@ -495,6 +495,63 @@ pytest-mock = "*"
 """
 
 
+PIXI = """
+[dependencies]
+python = ">=3.9"
+polars = ">=0.14"
+[feature.test.dependencies]
+pytest = "*"
+[feature.test.tasks]
+test = "pytest"
+[feature.old]
+dependencies = { polars = "0.14.*", numpy = { version = ">=2,<3", build = "py*" } }
+[feature.old.pypi-dependencies]
+many = { path = ".", editable = true, extras = ["web"] }
+other = { git = "https://example.org/other" }
+[environments]
+default = ["test"]
+old = { features = ["old"], solve-group = "x" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("environments", "command", "extras", "requirements"),
+    [
+        ("py{39,310}-{crypto,plain}", "pytest", ("fast",), ("six",)),
+        (
+            "lint, py310-plain\n    py311-crypto",
+            "{envpython} -b -m coverage run -m pytest",
+            ("fast",),
+            ("six",),
+        ),
+        ("py{39,310}-django{42,50},py311-djangomain", "pytest", (), ("Django~=5.0",)),
+        ("py39-plain, pypy3-django42", "python -m unittest", (), ()),
+        ("crypto-docs", "sphinx-build", (), ()),
+        ("py{", "pytest", (), ()),
+    ],
+)
+def test_of_the_environments_of_tox_the_fullest_is_installed(
+    tmp_path, environments, command, extras, requirements
+):
+    tox = f"""[tox]
+envlist = {environments}
+[testenv]
+extras =
+    crypto: fast
+deps =
+    crypto: six
+    django42: Django~=4.2
+    django50: Django~=5.0
+    djangomain: https://example.org/django.tgz
+commands = {command} {{posargs}}
+[testenv:lint]
+commands = ruff check
+"""
+    plan = read(tmp_path, pyproject__toml=MANY, tox__ini=tox)
+    assert plan.extras == extras
+    assert tuple(line for line in plan.requirements if line != "pytest-mock") == requirements
+
+
 @pytest.mark.parametrize(
     ("install", "extras", "groups", "requirements"),
     [
@@ -511,6 +568,8 @@ pytest-mock = "*"
         ("pipx run nox -s checks", (), (), ("mock",)),
         ("make ready", ("fast",), (), ("coverage",)),
         ("sh ci/setup.sh", (), (), ("trustme",)),
+        ("pixi run -e old test", ("web",), (), ("polars==0.14.*", "pytest", "numpy>=2,<3")),
+        ("pixi run test", (), (), ("polars>=0.14", "pytest")),
     ],
 )
 def test_it_is_installed_as_ci_does(tmp_path, install, extras, groups, requirements):
@@ -520,6 +579,7 @@ def test_it_is_installed_as_ci_does(tmp_path, install, extras, groups, requireme
         "noxfile.py": "import nox\n@nox.session\ndef checks(session):\n    session.install('mock')\n",
         "Makefile": "ready:\n\t@pip install -e .[fast] coverage\n",
         "ci/setup.sh": "set -e\npip install trustme\n",
+        "pixi.toml": PIXI,
     }
     write_files(tmp_path, files)
     plan = read_python(ProjectFiles(tmp_path), [install, "pytest"])

@@ -15,6 +15,7 @@ from shared.projects.reading.project_files import (
     list_texts,
     list_workflows,
     read_hatch,
+    read_pixi,
 )
 from shared.projects.reading.test_commands import UNKNOWN, split_script
 from shared.projects.reading.test_environments import (
@@ -54,7 +55,9 @@ ACTIONS = {
     "gradle/gradle-build-action": "./gradlew",
     "gradle/actions": "./gradlew",
 }
-"""Actions that run a command, and its program."""
+"""Actions that run a command of one program, and that program."""
+GIVEN = ("custom-pytest", "run", "test-command", "test_command")
+"""Inputs of other actions that are a command as it is typed."""
 
 
 class Text(str):
@@ -230,9 +233,10 @@ def _read_action(step: dict[str, Any]) -> Text | None:
     used, given = str(step.get("uses", "")), get_table(step, "with")
     command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
     program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
-    if not program:
+    typed = next((str(given[name]) for name in GIVEN if given.get(name)), "")
+    if not program and not typed:
         return None
-    text = Text(f"{program} {command} {arguments}")
+    text = Text(f"{program} {command} {arguments}" if program else typed)
     text.line = getattr(step.get("uses"), "line", 1)
     return text
 
@@ -449,6 +453,41 @@ def _read_hatch(files: ProjectFiles, words: list[str]) -> TestNeeds:
     return TestNeeds(extras=list_texts(features), groups=(name,), requirements=usual)
 
 
+def _read_pixi(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    """What the environment of ``pixi run`` has: the named one, or the features that have the task."""
+    if words[:1] != ["run"]:
+        return TestNeeds()
+    pixi = read_pixi(files)
+    features = get_table(pixi, "feature")
+    environments = get_table(pixi, "environments")
+    named = (_values(words, "-e", "--environment") or ("default",))[0]
+    stated = environments.get(named, [])
+    chosen = list_texts(as_mapping(stated).get("features") if isinstance(stated, dict) else stated)
+    chosen += tuple(name for name in features if set(get_table(features, name, "tasks")) & set(words))
+    conda: dict[str, Any] = {}
+    needs = TestNeeds()
+    for table in (pixi, *(get_table(features, name) for name in dict.fromkeys(chosen))):
+        conda |= get_table(table, "dependencies")
+        needs = needs.join(sort_lines(files, _list_conda(get_table(table, "pypi-dependencies"))))
+    return needs.join(sort_lines(files, _list_conda(conda)))
+
+
+def _list_conda(packages: Mapping[str, Any]) -> list[str]:
+    """Requirements as pip takes them, of packages that conda and PyPI know by the same name."""
+    lines = []
+    for name, stated in packages.items():
+        table = as_mapping(stated)
+        extras = list_texts(table.get("extras"))
+        if table.get("path") == ".":
+            lines.append(f".[{','.join(extras)}]")
+        elif name not in ("python", "pip") and not {"path", "git", "url"} & set(table):
+            version = str(table.get("version", "") if table else stated).split(" ")[0]
+            version = re.sub(r"^(?=\d)|^=(?=\d)", "==", version) if version != "*" else ""
+            options = f"[{','.join(extras)}]" if extras else ""
+            lines.append(f"{name}{options}{version}")
+    return lines
+
+
 INSTALLERS: dict[str, Callable[[ProjectFiles, list[str]], TestNeeds]] = {
     "pip": _read_pip,
     "pip3": _read_pip,
@@ -458,4 +497,5 @@ INSTALLERS: dict[str, Callable[[ProjectFiles, list[str]], TestNeeds]] = {
     "tox": _read_tox,
     "nox": _read_nox,
     "hatch": _read_hatch,
+    "pixi": _read_pixi,
 }

@@ -20,7 +20,8 @@ NOT_TESTS = re.compile(
 )
 CHECKERS = frozenset(
     "eslint xo standard tsc tsd prettier biome oxlint publint attw size-limit knip dtslint stylelint"
-    " semistandard jshint markdownlint commitlint depcheck madge vue-tsc ts-standard".split()
+    " semistandard jshint markdownlint commitlint depcheck madge vue-tsc ts-standard"
+    " cat coveralls codecov".split()
 )
 END_TO_END = re.compile(
     r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"

@@ -217,6 +217,11 @@ def read_hatch(files: ProjectFiles) -> dict[str, Any]:
     return files.table("hatch.toml") or files.table("pyproject.toml", "tool", "hatch")
 
 
+def read_pixi(files: ProjectFiles) -> dict[str, Any]:
+    """The settings of pixi, which may have a file of their own."""
+    return files.table("pixi.toml") or files.table("pyproject.toml", "tool", "pixi")
+
+
 # --- registries that a project names ----------------------------------------------------------------
 
 OWN_FILES = tuple(
