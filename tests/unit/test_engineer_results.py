@@ -69,7 +69,7 @@ LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
     ("text", "expected", "complete"),
     [
         (
-            "t/a.t .. ok\nAll tests successful.\nFiles=1, Tests=5,  0 wallclock secs\nResult: PASS\n",
+            "t/a.t .. ok\nAll tests successful.\nFiles=1, Tests=5,  0 secs\nResult: PASS\n",
             (5, 0, 0, 0),
             True,
         ),
@@ -80,7 +80,7 @@ LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
         ),
         (
             "Test Summary Report\n-------\nt/a.t (Wstat: 256 (exited 1) Tests: 4 Failed: 1)\n"
-            "  Failed test:  2\n  Non-zero exit status: 1\nFiles=1, Tests=4,  0 wallclock secs\nResult: FAIL\n",
+            "  Failed test:  2\n  Non-zero exit status: 1\nFiles=1, Tests=4,  0 secs\nResult: FAIL\n",
             (3, 1, 0, 0),
             True,
         ),
