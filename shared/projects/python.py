@@ -268,17 +268,7 @@ class _Installation:
                 return
             except StepFailedError as error:
                 module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", error.output)
-                if source := _find_cython(self.request.place, error.output):
-                    # Make the C file that a build expects of a Cython source
-                    await self._uv("pip", "install", "cython", doing="installs cython")
-                    await self.steps.run(
-                        [str(self.venv / "bin/cython"), source],
-                        writable=[self.request.root],
-                        readable=[self.slot.folder, self.interpreter.prefix],
-                        online=False,
-                    )
-                    self.steps.notes.append(f"The build expects the C file of {source}: Cython made it")
-                elif module and (self.request.place / "setup.py").is_file():
+                if module and (self.request.place / "setup.py").is_file():
                     # It imports what it does not declare
                     package = BUILD_TOOLS.get(module[1], module[1])
                     said = f"The build imports {module[1]}, which nothing declares: {package} was installed"
@@ -329,13 +319,6 @@ class _Installation:
             online=online,
             doing=doing,
         )
-
-
-def _find_cython(folder: Path, output: str) -> str:
-    """The Cython source of a C file that a compiler did not find; empty if there is none."""
-    missing = re.search(r"fatal error: ([\w/.-]+)\.c(?:pp|c)?: No such file", output)
-    source = f"{missing[1]}.pyx" if missing else ""
-    return source if source and ".." not in source and (folder / source).is_file() else ""
 
 
 # --- versions from tags -----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """How a project is tested, read off its files."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -415,6 +416,60 @@ def test_a_target_of_linters_alone_is_no_test(tmp_path, recipe, counts):
     files = {**job("make check"), "Makefile": f"check:\n\t{recipe}\n", "test.c": ""}
     commands = [each.argv for each in found_in(tmp_path, files).commands]
     assert commands == ([("make", "check")] if counts else [])
+
+
+SCRIPTS = '{"scripts": {"test": "node --test", "old": "node --test test", "cover": "node --test x"}}'
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("startsWith(matrix.node-version, '20')", True),
+        ("${{ startsWith(matrix.node-version, '22') }}", False),
+        ("${{ !startsWith(matrix.node-version, '22') }}", True),
+        ("matrix.node-version == '20.x'", True),
+        ("matrix.node-version != '20.x'", False),
+        ("runner.os == 'Windows'", False),
+        ("runner.os != 'Windows' && matrix.node-version == '22.x'", False),
+        ("runner.os == 'Linux' || github.ref == 'x'", True),
+        ("contains(matrix.node-version, '.x')", True),
+        ("github.actor == 'x' && steps.a.outcome == 'y'", True),
+        ("fromJSON(needs.a.outputs.b)", True),
+        ("&& || !'", True),
+        ("", True),
+    ],
+)
+def test_a_step_that_does_not_run_in_a_combination_is_left_out(tmp_path, condition, kept):
+    matrix = "    strategy: {matrix: {node-version: [20.x]}}\n"
+    files = {**job("npm test", more=matrix), "package.json": SCRIPTS}
+    name = next(iter(files))
+    files[name] = files[name].replace("- run", f"- if: {json.dumps(condition)}\n        run")
+    found = found_in(tmp_path, files).commands
+    assert any(name in each.found for each in found) is kept
+
+
+def test_of_what_a_version_decides_one_runs_and_the_others_are_variants(tmp_path):
+    matrix = "    strategy: {matrix: {node-version: [20.x, 22.x]}}\n"
+    files = {**job("npm run old", "npm test", "npm run cover", more=matrix), "package.json": SCRIPTS}
+    name = next(iter(files))
+    for call, sign in (("npm run old", ""), ("npm test", "!")):
+        condition = json.dumps(f"{sign}startsWith(matrix.node-version, '20')")
+        files[name] = files[name].replace(f"- run: {call}\n", f"- if: {condition}\n        run: {call}\n")
+    commands = found_in(tmp_path, files).commands
+    assert [each.argv for each in commands] == [("npm", "run", "old"), ("npm", "run", "cover")]
+    assert [each.argv for each in commands[0].variants] == [("npm", "run", "test")]
+
+
+def test_what_meson_sets_up_and_make_in_a_folder_run_as_ci_does(tmp_path):
+    steps = ("meson setup ./b -Dx=1", "meson compile -C ./b", "meson test -C ./b")
+    (found,) = found_in(tmp_path / "a", {**job(*steps), "meson.build": "test('a', b)\n"}).commands
+    assert (found.argv, found.before) == (("meson", "test", "-C", "./b"), steps[:2])
+    files = {
+        **job("make -C sub check", "make -C sub dist-ci"),
+        "sub/Makefile": "check:\n\t./t\ndist-ci:\n\t./d\n",
+    }
+    (found,) = found_in(tmp_path / "b", files).commands
+    assert (found.argv, found.folder) == (("make", "check"), "sub")
 
 
 def test_an_input_of_an_action_that_is_a_command_is_one(tmp_path):

@@ -30,7 +30,6 @@ from shared.source import as_mapping, parse_yaml
 MAX_FILES = 40
 MAX_COMBINATIONS = 64
 OTHER_SYSTEM = re.compile(r"(?i)windows|macos|freebsd|\bwin32\b|\bdarwin\b")
-NOT_LINUX = re.compile(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)")
 NOT_TESTS = re.compile(
     r"(?i)release|publish|deploy|\bdocs?\b|codeql|stale|scorecard|wheels|nightly|benchmark|lock"
 )
@@ -50,6 +49,11 @@ CI = re.compile(
 )
 KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
 """What is known of other contexts of GitHub's expressions."""
+CONDITION = re.compile(
+    r"(?P<not>!\s*)?(?P<call>startsWith|contains)\(\s*(?P<of>[\w.-]+)\s*,\s*'(?P<text>[^']*)'\s*\)"
+    r"|(?P<one>[\w.-]+)\s*(?P<sign>[!=]=)\s*'(?P<other>[^']*)'"
+)
+"""A condition of a step that compares something with a text."""
 ACTIONS = {
     "actions-rs/cargo": "cargo",
     "gradle/gradle-build-action": "./gradlew",
@@ -80,7 +84,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """A script that CI runs: where it stands (``file`` and ``line``), in which ``job`` and ``folder``.
 
     ``turn`` counts the combinations of the job's matrix. ``foreign`` says that it runs on another system,
-    ``services`` what CI starts beside it, ``secrets`` which it needs.
+    ``services`` what CI starts beside it, ``secrets`` which it needs, ``choice`` the version of the matrix by
+    which it runs or not.
     """
 
     text: str
@@ -93,6 +98,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     foreign: bool = False
     services: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    choice: str = ""
 
 
 def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
@@ -211,10 +217,11 @@ def _read_job(
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
+        if _holds(str(step.get("if", "")), values) is False:
+            continue
         values["env"] = {**env, **get_table(step, "env")}
         shell = str(step.get("shell", defaults.get("shell", "")))
         place = defaults.get("working-directory", ".")
-        not_linux = NOT_LINUX.search(str(step.get("if", "")))
         yield Script(
             text=_substitute(text, values),
             file=step.get("file", file),
@@ -222,10 +229,29 @@ def _read_job(
             job=str(name),
             folder=_substitute(str(step.get("working-directory", place)), values),
             env=_literal(values["env"], values),
-            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or bool(not_linux),
+            foreign=foreign or shell in ("pwsh", "powershell", "cmd"),
             services=services,
             secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
+            choice="".join(re.findall(r"matrix\.[\w-]*version\b", str(step.get("if", "")))[:1]),
         )
+
+
+def _holds(condition: str, values: Mapping[str, Any]) -> bool | None:
+    """Whether the condition of a step holds in a combination of the matrix; None if that is not known."""
+    condition = re.sub(r"^\s*\$\{\{(.*)\}\}\s*$", r"\1", condition, flags=re.DOTALL)
+    for sign, decisive in (("||", True), ("&&", False)):
+        if sign in condition:
+            parts = [_holds(part, values) for part in condition.split(sign)]
+            return decisive if decisive in parts else None if None in parts else not decisive
+    found = CONDITION.fullmatch(condition.strip())
+    value = _evaluate(found["of"] or found["one"], values) if found else UNKNOWN
+    if found is None or UNKNOWN in value:
+        return None
+    value, other = value.lower(), (found["text"] or found["other"] or "").lower()
+    if found["sign"]:
+        return (value == other) is (found["sign"] == "==")
+    holds = value.startswith(other) if found["call"] == "startsWith" else other in value
+    return holds is not bool(found["not"])
 
 
 def _read_action(step: dict[str, Any]) -> Text | None:
@@ -459,17 +485,14 @@ def _read_pixi(files: ProjectFiles, words: list[str]) -> TestNeeds:
         return TestNeeds()
     pixi = read_pixi(files)
     features = get_table(pixi, "feature")
-    environments = get_table(pixi, "environments")
     named = (_values(words, "-e", "--environment") or ("default",))[0]
-    stated = environments.get(named, [])
-    chosen = list_texts(as_mapping(stated).get("features") if isinstance(stated, dict) else stated)
+    stated = get_table(pixi, "environments").get(named)
+    chosen = list_texts(stated.get("features") if isinstance(stated, dict) else stated)
     chosen += tuple(name for name in features if set(get_table(features, name, "tasks")) & set(words))
-    conda: dict[str, Any] = {}
-    needs = TestNeeds()
+    packages: dict[str, Any] = {}
     for table in (pixi, *(get_table(features, name) for name in dict.fromkeys(chosen))):
-        conda |= get_table(table, "dependencies")
-        needs = needs.join(sort_lines(files, _list_conda(get_table(table, "pypi-dependencies"))))
-    return needs.join(sort_lines(files, _list_conda(conda)))
+        packages |= {**get_table(table, "dependencies"), **get_table(table, "pypi-dependencies")}
+    return sort_lines(files, _list_conda(packages))
 
 
 def _list_conda(packages: Mapping[str, Any]) -> list[str]:

@@ -245,6 +245,7 @@ DETECTORS: tuple[tuple[Detector, ...], ...] = (
 TEST_TARGET = re.compile(r"(?:^|[-_./])(?:tests?|check|ci|unit|spec|unittests?)(?:$|[-_./])|^\w*tests?$")
 NO_TEST_TARGET = re.compile(
     r"lint|format|fmt|bench|demo|docs?\b|type|clean|install|build|deps|style|mypy|cov(erage)?[-_]report|setup|perf"
+    r"|dist|docker|image|push"
 )
 TRIVIAL = re.compile(r"(?i)install|init|dep|venv|env|lint|fmt|format|vet|tidy|check|clean|setup|test|FORCE")
 """Targets that others need and that build nothing that tests do."""
@@ -288,7 +289,7 @@ def _resolve_make(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | 
         if substituted and not needs_more:
             found += substituted
         elif commands or _may_test(text, target):
-            program = (words[0], *(["-C", inner] if inner else []), target)
+            program = (words[0], target)
             line = find_line(text, rf"^{re.escape(target)}\b[^=\n]*:") or 1
             command = Recognised(runner="any", words=program, names=frozenset({target}))
             if find_line(text, rf"^{re.escape(target)}\b[^=\n]*:") or "include" in text or "%" in text:

@@ -157,7 +157,7 @@ VALUED = frozenset(
 )
 """Options whose value is the next word."""
 REPORTING = re.compile(
-    r"--(cov|no-cov|coverage|junit-?xml|html|self-contained-html|codspeed|benchmark|report-log)\b.*|--verbosity=\d"
+    r"--(cov|no-cov|(?:experimental-)?(?:test-)?coverage|test-reporter|junit-?xml|html|self-contained-html|codspeed|benchmark|report-log)\b.*|--verbosity=\d"
 )
 """Options that only report on a run: what they need may not be installed, and the counts are the same."""
 REPORTING_VALUES = frozenset("--cov-report --cov-config --junitxml --junit-xml --html --basetemp".split())
