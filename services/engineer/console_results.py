@@ -7,6 +7,7 @@ Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Moc
 languages: cargo, go, CTest. Maven, Gradle and Meson are counted by the reports that they always leave.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -308,16 +309,22 @@ PLAIN_WORDS = {
 
 
 def _add_summaries(text: str) -> Results | None:
-    """The sum of several programs' results, each on a line; None unless they are those of several.
+    """The sum of several programs' results, on a line or a few each; None unless they are those of several.
 
-    Lines whose counts never fall may be those of one program as it goes on, and the last may be the sum.
+    Counts that always grow may be those of one program as it goes on, and the last may be the sum.
     """
-    found = []
+    found: list[dict[str, int]] = [{}]
+    for match in re.finditer(PLAIN[0], text):
+        word = PLAIN_WORDS[match["word"].lower()]
+        found += [{}] if word in found[-1] else []
+        found[-1][word] = int(match["number"])
+    found = [each for each in found if "passed" in each and len(each) > 1]
     for line in text.splitlines():
         numbers = {PLAIN_WORDS[m["word"].lower()]: int(m["number"]) for m in re.finditer(PLAIN[-1], line)}
         found += [numbers] if "passed" in numbers and len(numbers) > 1 else []
     totals = [sum(each.values()) for each in found]
-    if len(found) < 2 or totals == sorted(totals) or totals[-1] >= sum(totals[:-1]):
+    is_growing = all(one < other for one, other in itertools.pairwise(totals))
+    if len(found) < 2 or is_growing or totals[-1] >= sum(totals[:-1]):
         return None
     return tally(pair for each in found for pair in each.items())
 

@@ -27,10 +27,10 @@ from shared.projects.environments import (
 from shared.projects.reading import read_project
 from shared.projects.reading.project_files import ProjectFiles, read_text
 from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
-from shared.projects.reading.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.test_environments import list_plugins
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
-from shared.projects.virtual_environments import find_existing, list_installed, make_view
+from shared.projects.virtual_environments import find_existing, list_installed, make_view, runs_pytest
 from shared.text.display import format_list
 
 BUILD_TOOLS = {
@@ -282,7 +282,7 @@ class _Installation:
 
     async def _add_missing(self) -> None:
         """Install pytest and its plugins if the tests need them and no manifest names them."""
-        if not await asyncio.to_thread(needs_pytest, self.files):
+        if not await asyncio.to_thread(runs_pytest, self.request):
             return
         installed = list_installed(self.venv)
         lacking = [name for name in ("pytest", *list_plugins(self.files)) if normalise(name) not in installed]

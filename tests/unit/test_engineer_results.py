@@ -661,6 +661,11 @@ def test_only_what_names_the_network_needs_one(said, networked):
         ("7 passed, 0 errors\n\n2 passed, 3 errors\n", (9, 0)),
         ("2 passed, 1 failed\n3 passed, 0 failed\n5 passed, 1 failed\n", (5, 1)),  # the last is the sum
         ("1 passed, 0 failed\n2 passed, 0 failed\n5 passed, 0 failed\n", (5, 0)),  # one that goes on
+        ("PASSED: 16\nFAILED: 0\n./test\nPASSED: 16\nFAILED: 0\nPASSED: 15\nFAILED: 1\n", (47, 1)),
+        ("16 passed, 0 failed\n" * 3, (48, 0)),
+        ("PASSED: 1\nFAILED: 0\nPASSED: 2\nFAILED: 0\n", (2, 0)),
+        ("PASSED: 4\nFAILED: 0\nPASSED: 4\nFAILED: 0\n", (4, 0)),  # said twice
+        ("PASSED: 4\nPASSED: 5\nFAILED: 1\n", (5, 1)),
         ("10 passed, 1 failed\n", (10, 1)),
     ],
 )

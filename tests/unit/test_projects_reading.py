@@ -18,7 +18,7 @@ from shared.projects.reading.locks import convert_version
 from shared.projects.reading.node_scripts import choose_manager
 from shared.projects.reading.project import find_projects
 from shared.projects.reading.python_manifest import PythonPlan, read_python
-from shared.projects.reading.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.test_environments import list_plugins
 from shared.projects.steps import explain, list_refused
 from shared.projects.toolchains import (
     Interpreter,
@@ -143,7 +143,6 @@ jobs:
     (command,) = read_project(tmp_path).tests.commands
     plan = read_python(ProjectFiles(tmp_path), command.installs)
     assert (plan.requirements, plan.files) == (("pytest", "responses>=0.2"), ("more.txt",))
-    assert needs_pytest(ProjectFiles(tmp_path))
 
 
 def test_requirement_files_of_a_project_that_is_no_package(tmp_path: Path) -> None:
@@ -236,21 +235,6 @@ def test_malformed_manifests_are_empty(tmp_path: Path) -> None:
     }
     plan = read(tmp_path, **bad, poetry__lock="{", noxfile__py="(")
     assert plan.requirements == ()
-
-
-@pytest.mark.parametrize(
-    ("files", "needed"),
-    [
-        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, True),
-        ({"tests/conftest.py": ""}, True),
-        ({"tests/test_a.py": "import os, pytest\n"}, True),
-        ({"tests/test_a.py": "def test_it():\n    pass\n"}, True),
-        ({"tests/test_a.py": "import unittest\nclass TestA(unittest.TestCase):\n    pass\n"}, False),
-        ({"a.py": "import pytest\n"}, False),
-    ],
-)
-def test_whether_tests_need_pytest(tmp_path: Path, files: dict[str, str], needed: bool) -> None:
-    assert needs_pytest(ProjectFiles(write_files(tmp_path, files))) is needed
 
 
 def test_plugins_that_settings_presuppose(tmp_path: Path) -> None:

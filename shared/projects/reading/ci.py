@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from shared.projects.reading.locks import list_conda
 from shared.projects.reading.project_files import (
     ProjectFiles,
     get_table,
@@ -492,23 +493,7 @@ def _read_pixi(files: ProjectFiles, words: list[str]) -> TestNeeds:
     packages: dict[str, Any] = {}
     for table in (pixi, *(get_table(features, name) for name in dict.fromkeys(chosen))):
         packages |= {**get_table(table, "dependencies"), **get_table(table, "pypi-dependencies")}
-    return sort_lines(files, _list_conda(packages))
-
-
-def _list_conda(packages: Mapping[str, Any]) -> list[str]:
-    """Requirements as pip takes them, of packages that conda and PyPI know by the same name."""
-    lines = []
-    for name, stated in packages.items():
-        table = as_mapping(stated)
-        extras = list_texts(table.get("extras"))
-        if table.get("path") == ".":
-            lines.append(f".[{','.join(extras)}]")
-        elif name not in ("python", "pip") and not {"path", "git", "url"} & set(table):
-            version = str(table.get("version", "") if table else stated).split(" ")[0]
-            version = re.sub(r"^(?=\d)|^=(?=\d)", "==", version) if version != "*" else ""
-            options = f"[{','.join(extras)}]" if extras else ""
-            lines.append(f"{name}{options}{version}")
-    return lines
+    return sort_lines(files, list_conda(packages))
 
 
 INSTALLERS: dict[str, Callable[[ProjectFiles, list[str]], TestNeeds]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from shared.projects.reading.node_scripts import (
+    CHECKERS,
     ScriptCall,
     choose_manager,
     cite_script,
@@ -249,11 +250,6 @@ NO_TEST_TARGET = re.compile(
 )
 TRIVIAL = re.compile(r"(?i)install|init|dep|venv|env|lint|fmt|format|vet|tidy|check|clean|setup|test|FORCE")
 """Targets that others need and that build nothing that tests do."""
-LINTERS = frozenset(
-    "ruff black flake8 mypy stubtest pyright pylint isort bandit codespell pre-commit shellcheck eslint twine"
-    " prettier gofmt golangci-lint staticcheck clang-format cppcheck yamllint rustfmt check-manifest".split()
-)
-"""Programs that test nothing."""
 JUSTFILES = ("justfile", "Justfile", ".justfile")
 SUBSTITUTED = frozenset({"pytest", "unittest", "django", "cargo", "go", "node"})
 """Runners that need nothing of make: what a target runs of them is run as it is."""
@@ -303,7 +299,7 @@ def _may_test(text: str, target: str) -> bool:
     words = (line.lstrip("\t @-").split() for line in recipe[1].splitlines()) if recipe else ()
     heads = {each[0].rpartition("/")[2] for each in words if each}
     named = TEST_TARGET.search(target) and not NO_TEST_TARGET.search(target)
-    return bool(named) and (not heads or not heads <= LINTERS)
+    return bool(named) and (not heads or not heads <= CHECKERS)
 
 
 def _read_target(text: str, file: str, target: str, depth: int) -> tuple[list[Found], bool]:

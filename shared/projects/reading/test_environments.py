@@ -13,15 +13,12 @@ from shared.projects.reading.project_files import (
     ProjectFiles,
     find_line,
     get_table,
-    list_ci_files,
     list_texts,
     parse_ini,
 )
 from shared.projects.reading.test_commands import UNKNOWN, Found, Recognised, recognise, recognise_lines
 from shared.source import as_mapping
 
-NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
-"""Sections of tox.ini that describe the tests; the first that installs something counts."""
 REFERENCE = re.compile(r"\{\[([^\]]+)\](\w+)\}")  # To a value of another section
 USUAL_FACTORS = "py-test-tests-pytest-unit-default"
 """Stands for the environment of the tests where no list names one."""
@@ -94,8 +91,8 @@ def read_tox_needs(files: ProjectFiles, environment: str = "") -> TestNeeds:
     found = [_read_environment(files, tox, name) for name in listed]
     # Of the environments that CI runs, that with most of the project's extras skips the fewest tests.
     fullest = max(found, key=lambda needs: len(needs.extras), default=TestNeeds())
-    places = (_read_environment(files, tox, name.partition(":")[2]) for name in NAMES if name in tox.sections)
-    return fullest or next(filter(None, places), TestNeeds())
+    usual = (_read_environment(files, tox, name) for name in ("", "py", "test", "tests", "unit", "pytest"))
+    return fullest or next(filter(None, usual), TestNeeds())
 
 
 def _list_testing(files: ProjectFiles, tox: _Tox) -> list[str]:
@@ -212,7 +209,12 @@ def find_tox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
         return None
     find = _find_in_tables if tox.native else _find_in_sections
     found = find(tox, names, files.text(tox.file))
-    return [msgspec.structs.replace(each, command=_find_installed(files, each.command)) for each in found]
+    # As tox does: the workers of xdist have to find the same tests in the same order.
+    env = {"PYTHONHASHSEED": "1"}
+    return [
+        msgspec.structs.replace(each, command=_find_installed(files, each.command), env={**env, **each.env})
+        for each in found
+    ]
 
 
 def _find_installed(files: ProjectFiles, command: Recognised) -> Recognised:
@@ -407,24 +409,6 @@ def read_pytest_settings(files: ProjectFiles) -> PytestSettings | None:
             }
             return PytestSettings(place=f"{name}:{line}", options=options)
     return None
-
-
-def needs_pytest(files: ProjectFiles) -> bool:
-    """Whether the tests are written for pytest: settings, a conftest.py or imports say so."""
-    runs = (*list_ci_files(files), "tox.ini", "noxfile.py")
-    if read_pytest_settings(files) or any(re.search(r"\bpytest\b", files.text(name)) for name in runs):
-        return True
-    unittest = False
-    for name in list_test_files(files):
-        if name.endswith("conftest.py"):
-            return True
-        text = files.text(name)
-        if re.search(r"(?m)^ *(import .*\bpytest\b|from pytest\b)", text):
-            return True
-        unittest = unittest or bool(re.search(r"(?m)^ *(import .*|from .*)\b(unittest|TestCase)\b", text))
-        if not unittest and re.search(r"(?m)^(async )?def test_|^class Test\w*(\(object\))?:", text):
-            return True
-    return False
 
 
 def find_plugins(options: str) -> list[str]:
