@@ -44,10 +44,6 @@ STRICT = re.compile(
 """Variables that only suit the CI machine, or make warnings errors there."""
 
 
-CI = re.compile(
-    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
-    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
-)
 KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
 """What is known of other contexts of GitHub's expressions."""
 CONDITION = re.compile(
@@ -122,11 +118,6 @@ def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
                 for text in _find_scripts(_load(files.text(name)))
             ]
     return tuple(scripts)
-
-
-def ci_files(paths: Iterable[str]) -> list[str]:
-    """The files among ``paths`` that configure continuous integration of any kind."""
-    return [path for path in paths if CI.fullmatch(path)]
 
 
 def list_commands(path: str, text: str) -> list[tuple[int, str]]:

@@ -15,8 +15,8 @@ from shared.projects.reading.locks import convert_version, read_lock, read_poetr
 from shared.projects.reading.project_files import (
     ProjectFiles,
     get_table,
-    list_ci_files,
     list_texts,
+    list_workflows,
     read_hatch,
 )
 from shared.projects.reading.test_environments import TestNeeds, read_nox_needs, read_tox_needs
@@ -311,6 +311,7 @@ def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable
         *(
             "uv.toml",
             "hatch.toml",
+            "pixi.toml",
             "MANIFEST.in",
             "pytest.ini",
             "meson.build",
@@ -328,7 +329,8 @@ def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable
     listed += project.glob("requirements*/*.txt", "*requirements*.txt")
     if not project.has("uv.lock") and (above := read_workspace_lock(project.folder)):
         listed.append(str(above))
-    listed += filter(project.has, list_ci_files(project))
+    listed += [f".github/workflows/{path.name}" for path in list_workflows(project.folder)]
+    listed += filter(project.has, (".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"))
     return tuple(dict.fromkeys(listed))
 
 
