@@ -472,6 +472,23 @@ def test_what_meson_sets_up_and_make_in_a_folder_run_as_ci_does(tmp_path):
     assert (found.argv, found.folder) == (("make", "check"), "sub")
 
 
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("session.chdir(inner)", ("pytest", "tests")),
+        ("session.cd(f'{a}/b')", ("pytest", "tests")),
+        ("session.chdir('tests')", ("pytest", "-x")),
+        ("session.install(inner)", ("pytest", "-x")),
+        ("session.chdir()", ("pytest", "-x")),
+    ],
+)
+def test_a_session_that_leaves_the_project_does_not_test_it(tmp_path, line, argv):
+    nox = f"import nox\n@nox.session\ndef a(session):\n    {line}\n    session.run('pytest', '-x')\n"
+    nox += "@nox.session\ndef b(session):\n    session.run('pytest', 'tests')\n"
+    files = {**job("nox"), "noxfile.py": nox, "pyproject.toml": "", "tests/test_a.py": ""}
+    assert found_in(tmp_path, files).commands[0].argv == argv
+
+
 def test_an_input_of_an_action_that_is_a_command_is_one(tmp_path):
     steps = "- uses: someone/pytest-action@v1\n        with:\n          custom-pytest: pytest tests/unit"
     files = {**job("true"), "pyproject.toml": "", "tests/unit/test_a.py": ""}

@@ -341,8 +341,14 @@ def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
     for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
         decorated = any("session" in ast.unparse(each) for each in function.decorator_list)
         is_wanted = not wanted or {function.name, function.name.replace("_", "-")} & wanted
-        calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-        for call in calls if decorated and is_wanted else ():
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        # A session that goes to a folder which it computes tests another project.
+        leaves = any(
+            ast.unparse(call.func).endswith((".chdir", ".cd")) and not isinstance(call.args[0], ast.Constant)
+            for call in calls
+            if call.args
+        )
+        for call in calls if decorated and is_wanted and not leaves else ():
             if ast.unparse(call.func).endswith((".run", ".run_always")):
                 arguments = [each.value for each in call.args if isinstance(each, ast.Constant)]
                 recognised = recognise([each for each in arguments if isinstance(each, str)])
