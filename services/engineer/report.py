@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from services.engineer.collecting import UNCOUNTED
 from services.engineer.testing import NO_CODE, NOTHING_FOUND
 from shared.contracts import HistoryReading, Preparation, ResultOutcome, TestRun, TestSuite
 from shared.errors import ActionError
@@ -262,7 +263,9 @@ def outcome_of(tests: TestRun) -> ResultOutcome:
         return ResultOutcome.FINDINGS
     if NO_CODE in tests.notes:
         return ResultOutcome.DONE
-    uncounted = tests.passed < 0 or any(suite.passed < 0 for suite in tests.suites)
+    uncounted = tests.passed < 0 or any(
+        suite.passed < 0 and suite.problem != UNCOUNTED for suite in tests.suites
+    )
     if uncounted or tests.incomplete or not (tests.passed or tests.skipped):
         return ResultOutcome.NOT_CHECKED
     ended_early = any("before its tests" in note for note in tests.notes)
