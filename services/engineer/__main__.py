@@ -21,6 +21,7 @@ from services.engineer.working_copy import (
     list_tree,
     remove_without_end,
     require_folder,
+    tell_rules,
     working_copy,
 )
 from shared import subjects
@@ -141,8 +142,10 @@ class Engineer(Agent):
             self.context.log.info("not_copied", folder=folders[0], reason=str(error))
             return ""
         name = str(copied.data["folder"])
-        listed = await asyncio.to_thread(list_tree, workspace_path(self.context.settings, task) / name)
-        return f"{copied.output}. Paths in it begin with {name}/.\n{quote('Its files', listed, 'repository')}"
+        place = workspace_path(self.context.settings, task) / name
+        files = quote("Its files", await asyncio.to_thread(list_tree, place), "repository")
+        told = f"{copied.output}. Paths in it begin with {name}/.\n{files}"
+        return "\n\n".join(filter(None, (told, await asyncio.to_thread(tell_rules, place, name))))
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:

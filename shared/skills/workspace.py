@@ -273,6 +273,7 @@ async def run_recorded(
         writable=writable or [workspace],
         readable=(
             *readable,
+            *([skills] if (skills := context.settings.skills_dir) else []),
             *shared_objects(context),
             *([outputs] if outputs.is_dir() else []),
             *(network.readable if network else ()),

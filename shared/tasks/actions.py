@@ -192,6 +192,8 @@ def collect_actions(owner: object) -> dict[str, Action]:
         marked = getattr(getattr(type(owner), name), "__action__", None)
         if marked is not None:
             description, infos, personal, planned = marked
+            describe = getattr(owner, "describe_action", None)  # of a Skill
+            description = describe(name, description) if describe else description
             method = getattr(type(owner), name)
             hints = typing.get_type_hints(method, include_extras=True)
             fields: list[Any] = []
