@@ -387,11 +387,13 @@ def denies_another(found: Evidence) -> bool:
 
 
 def is_mere_addition(found: Evidence) -> bool:
-    """Whether the newer one says that it comes beside something ("also", "as well"), and nothing of a change:
-    whether the older one still holds is for a person to say.
+    """Whether the newer one says that it comes beside something ("also", "as well"), says it again or asks,
+    and nothing of a change: whether the older one still holds is for a person to say.
     """
     marks = max(found[f"said_{name}"] for name in MARKS)
-    return bool(found["said_addition"] and not (marks or found["denied_both"]))
+    again = found["said_same"] and not found["typed"]  # a reminder with another day is a change
+    beside = found["said_addition"] or found["said_question"] or again
+    return bool(beside and not (marks or found["denied_both"]))
 
 
 _NOTHING = Reading((Statement((), (), False),), dict.fromkeys(CUES, 0), frozenset(), 0)

@@ -65,7 +65,7 @@ def _split(match: re.Match[str]) -> Iterator[Token]:
         yield Token(low, re.sub(r"[^\d.,]", "", low), "money")
     elif match["amount"]:
         unit = (match["unit"] or "").strip().casefold()
-        if unit and unit not in table.DURATIONS | table.SIZES | {"%", "percent", "k", "m"}:
+        if unit and unit not in table.MEASURES.keys() - {"g", "l"} | {"%", "percent", "k"}:
             if _ORDINAL.match(low):
                 yield Token(low, low, "date")
             else:
@@ -186,11 +186,9 @@ def _read_clock(raw: list[Token], place: int) -> tuple[int, Token] | None:
 
 
 _UNITS = (
-    ("duration", table.DURATIONS),
-    ("size", table.SIZES),
     ("money", table.MONEY),
     ("percent", frozenset({"%", "percent"})),
-    ("number", frozenset({"degrees", "k", "m"})),
+    ("number", frozenset({"degrees", "k", "megapixels"})),
 )
 
 
@@ -201,6 +199,10 @@ def _read_amount(raw: list[Token], place: int) -> tuple[int, Token] | None:
     if token.type != "number":
         return None
     unit = _word(raw, place + 1)
+    if unit in table.MEASURES:
+        kind, factor = table.MEASURES[unit]
+        amount = f"{kind}:{factor * _number(token.key):.6g}"
+        return 2, Token(f"{token.word} {unit}", amount, _STANDING.get(kind, kind))
     for kind, units in _UNITS:
         if unit in units:
             return _value(raw, place, 2, kind)
@@ -215,6 +217,18 @@ def _read_amount(raw: list[Token], place: int) -> tuple[int, Token] | None:
     noun = noun and not counts
     kind = "version" if before.word in ("version", "release") else "ident" if noun else "number"
     return 1, Token(token.word, f"number:{token.key}", kind)
+
+
+_STANDING = {"stay": "duration", "length": "number", "weight": "number", "volume": "number"}
+"""Kinds of measures that count as another type of value."""
+
+
+def _number(amount: str) -> float:
+    """What an amount is, in figures: 1,000 is a thousand, 2.40 and 1,5 are not."""
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", amount):
+        return float(amount.replace(",", ""))
+    whole, _, rest = amount.replace(",", ".").partition(".")
+    return float(f"{whole}.{rest.replace('.', '')}")
 
 
 _AMOUNT_VERBS = frozenset(
