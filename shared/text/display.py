@@ -94,9 +94,7 @@ def decode(data: bytes, named: str = "") -> str:
         from charset_normalizer import from_bytes
 
         if best := from_bytes(data).best():
-            # Half-width kana are rare in Japanese; they are the small letters of KOI8
-            kana = any("\uff66" <= letter <= "\uff9d" for letter in str(best))
-            return data.decode("koi8-r") if kana else str(best)
+            return data.decode("koi8-r") if re.search("[ｦ-ﾝ]", str(best)) else str(best)  # its small letters
     return data.decode("cp1252", "replace")
 
 

@@ -53,6 +53,7 @@ MEASURES = {
 """What each unit measures, and how much of the first one of that kind it is."""
 
 MONEY = _words("money")
+AMOUNT_VERBS = _words("amount_verbs")
 DAYPARTS = _words("dayparts")
 
 GENERIC_VERBS = _roots("generic_verbs")

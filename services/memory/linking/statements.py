@@ -118,6 +118,9 @@ def _type(raw: list[Token], place: int) -> str:
 def _value(raw: list[Token], place: int, count: int, kind: str) -> tuple[int, Token]:
     words = [token.word for token in raw[place : place + count]]
     keys = [table.WEEKDAYS.get(token.word) or _period(token) for token in raw[place : place + count]]
+    if kind == "date":  # "February 1" is "the 1st of Feb"
+        days = (table.MONTHS.get(word) or (word[:-2] if _ORDINAL.match(word) else word) for word in words)
+        keys = sorted(day for day in days if day != "of")
     return count, Token(" ".join(words), f"{kind}:{' '.join(filter(None, keys))}", kind)
 
 
@@ -208,7 +211,9 @@ def _read_amount(raw: list[Token], place: int) -> tuple[int, Token] | None:
             return _value(raw, place, 2, kind)
     before = raw[place - 1] if place else Token("", "")
     noun = before.key and not before.type and before.word not in table.NOTHING | table.PREPOSITIONS
-    noun = noun and before.word not in table.BEING | table.AUXILIARIES and before.word not in _AMOUNT_VERBS
+    noun = (
+        noun and before.word not in table.BEING | table.AUXILIARIES and before.word not in table.AMOUNT_VERBS
+    )
     counts = (
         table.root(before.word) in table.VERBS
         and not before.word.endswith(table.NOUN_ENDINGS)
@@ -229,17 +234,6 @@ def _number(amount: str) -> float:
         return float(amount.replace(",", ""))
     whole, _, rest = amount.replace(",", ".").partition(".")
     return float(f"{whole}.{rest.replace('.', '')}")
-
-
-_AMOUNT_VERBS = frozenset(
-    """
-    has have had hold holds cost costs run runs keep keeps contain contains allow allows need needs require
-    requires take takes serve serves include includes last lasts weigh weighs reach reaches exceed exceeds
-    handle handles store stores equals employ employs get gets use uses give gives offer offers seat seats
-    fit fits
-    """.split()
-)
-"""Verbs right before an amount: it does not say which one of several is meant."""
 
 
 def _read_word(raw: list[Token], place: int) -> Token:

@@ -72,7 +72,7 @@ MOST = 0.9999  # The highest chance of a pair by itself
 
 READ = 10  # The likeliest pairs of those that one text makes that are read for their meaning
 
-BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.7, -1.1
+BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.5, -1.1
 """What the log-odds of the meaning and of the evidence count in those of both, and what is added to them."""
 
 UNLIKE = -1.0  # The log-odds by evidence of two texts that share too few words to be weighed
@@ -143,17 +143,13 @@ def _bare(pair: Pair) -> tuple[str, str]:
     """The older and the newer text without the time, greeting or "fyi" before it. A word before its colon
     stays if the other one has it too: then it is what the text is about, and not who says it.
     """
-    (older, above), (newer, over) = strip_saying(pair.older), strip_saying(pair.newer)
-    keys = [read_text(text).keys | read_text(label).keys for text, label in ((newer, over), (older, above))]
-    return (
-        _label(pair.older, older, above, keys[0]),
-        _label(pair.newer, newer, over, keys[1]),
-    )
-
-
-def _label(text: str, bare: str, label: str, known: Collection[str]) -> str:
-    bare = f"{label}: {bare}" if label and read_text(label).keys & known else bare
-    return bare if bare and not text.startswith(bare) else text
+    bare = []
+    for text, other in ((pair.older, pair.newer), (pair.newer, pair.older)):
+        told, label = strip_saying(text)
+        if label and read_text(label).keys & read_text(" ".join(strip_saying(other))).keys:
+            told = f"{label}: {told}"
+        bare.append(told if told and not text.startswith(told) else text)
+    return bare[0], bare[1]
 
 
 def _chance(log_odds: float) -> float:

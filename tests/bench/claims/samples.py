@@ -50,23 +50,9 @@ BESIDE = (0, 3, 10)
 SAMPLED, TOLD_SAMPLED, BESIDE_NOTED = 0.5, 0.06, 2
 """Of what is read for meaning: the shares of pairs of basics.toml, and others' notes beside a later one."""
 DRAWN, SAID = 3, 0.75
-"""How often each topic and each line of families.txt is drawn, and how much of what was noted first is no change."""
+"""How often each topic and each line of families.txt is drawn; how many first notes are no change."""
 PEOPLE = (
     "Ines Otto Farah Mikkel Zofia Ruben Amara Colm Yuki Petra Idris Solveig Nils Carmen Ewa Bashir".split()
-)
-SAYING, SAYINGS = (
-    0.1,
-    (
-        "{}: ",
-        "[10:32] {}: ",
-        "- ",
-        "* ",
-        "fyi, ",
-        "Update: ",
-        "{}: heads up - ",
-        "Note to self: ",
-        "We agreed: ",
-    ),
 )
 WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
@@ -113,17 +99,7 @@ def read_meanings(split: str = "fit") -> list[Sample]:
     told = [pair for pair in _make_tellings() if random.random() < TOLD_SAMPLED]
     noted = [pair for path in WRITTEN_STORES for pair in _pair_notes(path, random)]
     made = [pair for name in STORES for pair in _pair_topics(_read_wording(name), random)]
-    made = [*made, *_read_families(random)]
-    return [*written, *_read_known(), *basics, *told, *noted, *(_say(pair, random) for pair in made)]
-
-
-def _say(pair: Sample, random: Random) -> Sample:
-    """The pair, in a part of the cases with what a chat or a list puts before a note."""
-    older, newer = (
-        random.choice(SAYINGS).format(random.choice(PEOPLE)) + text if random.random() < SAYING else text
-        for text in (pair.older, pair.newer)
-    )
-    return msgspec.structs.replace(pair, older=older, newer=newer)
+    return [*written, *_read_known(), *basics, *told, *noted, *made, *_read_families(random)]
 
 
 def _pair_topics(wording: Wording, random: Random) -> Iterator[Sample]:
