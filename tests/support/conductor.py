@@ -23,6 +23,9 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 
+HERE = {"folder": str(Path.cwd())} if Path(".git").exists() else {}
+"""What the command adds to a goal that names no folder: the tests run in the project's repository."""
+
 
 class StandIn:
     """Plays one goal with one task, which is the scout's."""
@@ -35,6 +38,7 @@ class StandIn:
             requester="user",
             submitted_at=generate_iso_timestamp(),
             playbook="look",
+            context=HERE,
         )
         self._seq = 0
         self.task = Task(
