@@ -1,0 +1,214 @@
+"""``mailroom mcp``: MCP servers whose tools agents get: added, listed, tried, approved anew, removed."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from services.cli.commands.options import format_examples, json_option
+from services.cli.output.console import open_console, print_block, print_json, print_result
+from shared import settings
+from shared.errors import ActionError, ConfigError, NotFound
+from shared.mcp.config import ServerConfig, add_server, read_host_file, read_servers, remove_server
+from shared.mcp.pins import Pin, compare, read_pin, remove_pin, write_pin
+from shared.mcp.session import Session
+from shared.settings import Settings
+from shared.tasks.installed_agents import load_agents
+from shared.text.display import clean, count
+
+T = TypeVar("T")
+
+
+@click.command(
+    epilog=format_examples(
+        "mailroom mcp add time --for scout -- python -m mcp_server_time",
+        "mailroom mcp add notes --for '*' --write ~/notes -- node /opt/mcp/filesystem.js ~/notes",
+        "mailroom mcp add tracker --for engineer --from ~/.claude.json",
+    )
+)
+@click.argument("name")
+@click.argument("command", nargs=-1, metavar="[URL | -- COMMAND...]")
+@click.option("--for", "agents", multiple=True, metavar="AGENT", help="Who gets its tools; * for all.")
+@click.option("--env", multiple=True, metavar="NAME=TEXT", help="A variable it sees.")
+@click.option("--secret", multiple=True, metavar="NAME=FILE", help="A variable whose text is in a file.")
+@click.option("--header", multiple=True, metavar="NAME=TEXT", help="Of a URL; ${NAME} is a secret.")
+@click.option("--reach", multiple=True, metavar="HOST", help="A host it may connect to.")
+@click.option("--read", multiple=True, metavar="PATH", help="What it may read.")
+@click.option("--write", multiple=True, metavar="PATH", help="What it may change.")
+@click.option("--from", "file", type=click.Path(path_type=Path), help="Take it from a host's settings file.")
+@json_option
+def add(
+    name: str, command: tuple[str, ...], file: Path | None, as_json: bool, **given: tuple[str, ...]
+) -> None:
+    """Add the server NAME: a COMMAND, run in the jail, or a URL.
+
+    It is started once, its tools are shown and kept as they are: what is new or different later is off until
+    'mailroom mcp pin NAME' approves it. A COMMAND has no network and sees no files but what is named here.
+    """
+    config = settings.load()
+    values: dict[str, Any] = read_host_file(file).get(name, {}) if file else {}
+    if file and not values:
+        raise NotFound(f"{file} describes no server {clean(name)}")
+    if command:
+        is_url = len(command) == 1 and command[0].startswith(("http://", "https://"))
+        values |= {"url": command[0]} if is_url else {"command": command[0], "args": command[1:]}
+    pairs = {"env": given["env"], "secrets": given["secret"], "headers": given["header"]}
+    values |= {key: {**values.get(key, {}), **_read_pairs(each)} for key, each in pairs.items() if each}
+    values |= {key: given[key] for key in ("agents", "reach", "read", "write") if given[key]}
+    server = read_servers(msgspec.structs.replace(config, mcp={name: values}))[name]
+    if name in config.mcp:
+        raise ConfigError(f"There is a server {name!r} already", f"mailroom mcp remove {name} removes it")
+    pin = _use(name, server, Session.list_tools)
+    path = add_server(config, name, server)
+    write_pin(config, pin)
+    if as_json:
+        print_json({"server": name, "digest": pin.digest, "tools": pin.tools})
+        return
+    _print_tools(pin)
+    click.echo(f"\n{name} is in {path}, with {count(len(pin.tools), 'tool')} pinned as {pin.digest[:12]}.")
+    using = [agent.name for agent in load_agents(config) if server.is_for(name, agent.profile)]
+    if using:
+        click.echo(
+            f"Have them start again to get it: {', '.join(f'mailroom agents restart {n}' for n in using)}"
+        )
+    else:
+        click.echo(f"No agent has it yet: name some as 'agents' in [mcp.{name}], or 'mcp' in a profile.")
+
+
+@click.command("list")
+@json_option
+def list_servers(as_json: bool) -> None:
+    """List the servers, their tools, and who has them.
+
+    None is started for it: the tools are those that were approved.
+    """
+    config = settings.load()
+    servers, agents = read_servers(config), load_agents(config)
+    pins = {name: read_pin(config, name) for name in servers}
+    using = {
+        name: [agent.name for agent in agents if server.is_for(name, agent.profile)]
+        for name, server in servers.items()
+    }
+    if as_json:
+        print_json({name: {"agents": using[name], "pin": pins[name]} for name in servers})
+        return
+    console = open_console()
+    for name, server in servers.items():
+        pin = pins[name]
+        print_block(
+            f"{name}  {clean(server.url or ' '.join((server.command, *server.args)))}", console, hang=2
+        )
+        print_block(f"  for {', '.join(using[name]) or 'no agent'}", console, hang=6)
+        if pin is None:
+            print_block(f"  Nothing of it is approved: mailroom mcp pin {name}", console, hang=6)
+        for action, tool in pin.actions().items() if pin else ():
+            print_block(f"  {action}: {clean(tool.description)[:200]}", console, hang=6)
+    if not servers:
+        click.echo("There is no server. 'mailroom mcp add' adds one.")
+
+
+@click.command(
+    "try", epilog=format_examples("""mailroom mcp try time get_current_time '{"timezone": "UTC"}\'""")
+)
+@click.argument("name")
+@click.argument("tool")
+@click.argument("args", default="{}")
+@json_option
+def try_tool(name: str, tool: str, args: str, as_json: bool) -> None:
+    """Call TOOL of the server NAME with ARGS, a JSON object.
+
+    It is your own call: no agent is asked, and no approval.
+    """
+    try:
+        params = json.loads(args)
+    except ValueError as error:
+        raise click.UsageError(f"ARGS is no JSON: {error}") from None
+    if not isinstance(params, dict):
+        raise click.UsageError("ARGS has to be a JSON object")
+
+    async def call(session: Session) -> Any:
+        now = await session.list_tools()
+        named = {**now.actions(), **{each.name: each for each in now.tools}}
+        if tool not in named:
+            known = ", ".join(each.name for each in now.tools)
+            raise NotFound(f"{name} has no tool {clean(tool)}; it has {clean(known)}")
+        return await session.call(named[tool], params)
+
+    answer = _use(name, _find(settings.load(), name), call)
+    print_result(answer, answer.text, as_json)
+    if answer.failed:
+        raise ActionError(f"{name} says that it failed")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Approve without asking.")
+def pin(name: str, yes: bool) -> None:
+    """Show what changed of the server NAME, and approve it.
+
+    Agents get a tool only as it was approved: one that is new, renamed or different is off until then.
+    """
+    config = settings.load()
+    before, now = read_pin(config, name), _use(name, _find(config, name), Session.list_tools)
+    differences = list(compare(before, now))
+    for word, text in differences:
+        click.secho(word, bold=True)
+        click.echo("\n".join(f"  {line}" for line in text.split("\n")))
+    if not differences and before is not None:
+        click.echo(f"Nothing changed: {count(len(now.tools), 'tool')}, pinned as {now.digest[:12]}.")
+        return
+    if not yes:
+        click.confirm(f"Approve {name} as it is now ({count(len(differences), 'difference')})?", abort=True)
+    write_pin(config, now)
+    click.echo(f"Pinned as {now.digest[:12]}.")
+
+
+@click.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove the server NAME.
+
+    Agents lose its tools at once; a server that runs for one ends when that agent starts again, or is idle.
+    """
+    config = settings.load()
+    path = remove_server(config, name)
+    remove_pin(config, name)
+    click.echo(f"{name} is no longer in {path}.")
+
+
+def _use(name: str, server: ServerConfig, work: Callable[[Session], Awaitable[T]]) -> T:
+    """What ``work`` does with the server, which is started for it and ended."""
+
+    async def run() -> T:
+        session = Session(name, server)
+        await session.start()
+        try:
+            return await work(session)
+        finally:
+            await session.close()
+
+    return asyncio.run(run())
+
+
+def _find(config: Settings, name: str) -> ServerConfig:
+    servers = read_servers(config)
+    if name not in servers:
+        raise NotFound(f"There is no server {clean(name)}", "mailroom mcp list names the servers")
+    return servers[name]
+
+
+def _read_pairs(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = dict(each.split("=", 1) for each in given if "=" in each)
+    if len(pairs) < len(given):
+        raise click.UsageError("Write NAME=TEXT, each name once")
+    return pairs
+
+
+def _print_tools(pin: Pin) -> None:
+    click.secho(f"{pin.program or pin.server} {pin.version}, MCP {pin.protocol}", bold=True)
+    for tool in pin.tools:
+        click.echo("\n".join(f"  {line}" for line in tool.show().split("\n")))
