@@ -144,7 +144,7 @@ class Session:
             if can.prompts:
                 prompts = await self._pages(self._client.list_prompts, "prompts")
                 tools += [_describe_prompt(each) for each in prompts]
-            if can.resources:
+            if can.resources and await self._has_resources():
                 tools.append(RESOURCES)
             pin = Pin(
                 server=self.name,
@@ -156,6 +156,11 @@ class Session:
             )
         self._listed = time.monotonic(), pin
         return pin
+
+    async def _has_resources(self) -> bool:
+        assert self._client is not None
+        found = (await self._client.list_resources()).resources
+        return bool(found or (await self._client.list_resource_templates()).resource_templates)
 
     async def _pages(self, ask: Callable[..., Awaitable[Any]], kind: str) -> list[Any]:
         found: list[Any] = []
