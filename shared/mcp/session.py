@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import importlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -82,7 +83,8 @@ class Session:
     async def start(self) -> None:
         """Start it; raises ActionError with the reason if it does not answer."""
         try:
-            import mcp as _  # noqa: F401
+            # In a thread: it takes a second, during which the agent is to answer others.
+            await asyncio.to_thread(importlib.import_module, "mcp")
         except ImportError:
             raise ConfigError(
                 "Tools of MCP servers need the package mcp, which is not installed",

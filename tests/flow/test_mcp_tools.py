@@ -2,46 +2,23 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from shared import settings, subjects
 from shared.agent.base import Agent
-from shared.contracts import ApprovalRequest, Email, TaskStatus
+from shared.contracts import Email, TaskStatus
 from shared.mcp import tools as offered
-from shared.mcp.config import ServerConfig, add_server
 from shared.mcp.pins import write_pin
-from shared.mcp.session import Session
-from shared.operations.approvals import answer_request, read_approvals
 from shared.tasks.profiles import Profile
-from tests.support.server import environment
+from tests.support.foe import answer, gone, install, processes
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually
 
-HOSTILE = Path(__file__).parents[1] / "support" / "hostile_mcp.py"
 PROFILE = Profile(name="scout", description="Has tools of others", mcp=("foe",))
-
-
-async def install(folder: Path, *modes: str, **given: object) -> None:
-    """Add the hostile server to the settings, and approve its tools as a person does."""
-    config = settings.load(environment(folder / "state"))
-    config.state_dir.mkdir(exist_ok=True)
-    values = {"read": (str(HOSTILE),), "write": (str(folder / "granted"),), **given}
-    (folder / "granted").mkdir(exist_ok=True)
-    server = ServerConfig(command=sys.executable, args=("-I", str(HOSTILE), *modes), **values)
-    add_server(config, "foe", server)
-    if not modes or "stubborn" in modes:
-        session = Session("foe", server)
-        await session.start()
-        try:
-            write_pin(config, await session.list_tools())
-        finally:
-            await session.close()
 
 
 @asynccontextmanager
@@ -50,49 +27,25 @@ async def at_work(folder: Path, **more: str) -> AsyncIterator[tuple[Team, Agent]
         yield team, await team.join(Agent, PROFILE)
 
 
-def servers() -> list[psutil.Process]:
-    """The processes of the hostile server, in whatever jail."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        command = process.info["cmdline"] or []
-        if str(HOSTILE) in command and "-I" in command and "bwrap" not in command[0]:
-            found.append(process)
-    return found
-
-
-async def gone() -> None:
-    await eventually(lambda: not servers(), 8)
-
-
-async def answer(team: Team, granted: bool) -> ApprovalRequest:
-    """Answer what waits for a person."""
-
-    async def waiting() -> str:
-        page = await read_approvals(team.user)
-        return next((each.request.approval_id for each in page.approvals if each.state == "waiting"), "")
-
-    return await answer_request(team.user, await eventually(waiting), granted, "")
-
-
 async def test_a_read_only_tool_is_an_action_with_its_schema(tmp_path: Path) -> None:
     await install(tmp_path)
     async with at_work(tmp_path) as (team, agent):
         action = agent.context.actions.get("foe__echo")
         assert action is not None
         assert action.schema()["properties"] == {"text": {"type": "string"}}
-        assert not servers()  # it is started at its first use
+        assert not processes(tmp_path)  # it is started at its first use
         result = await team.perform("scout", "foe__echo", text="so be it")
         assert result.output == "so be it"
         assert result.metadata["mcp"]["server"] == "foe"
         assert result.metadata["mcp"]["program"] == "hostile 6.6"
-        assert len(servers()) == 1
+        assert len(processes(tmp_path)) == 1
         assert agent.context.tools.running == ("foe",)
         wrong = await team.perform("scout", "foe__echo")
         assert "its parameter text is missing" in wrong.error_message
         told = await team.perform("scout", "foe__echo", text="again")
         assert told.status is TaskStatus.COMPLETED
-        assert len(servers()) == 1  # one process for an agent and a server
-    await gone()
+        assert len(processes(tmp_path)) == 1  # one process for an agent and a server
+    await gone(tmp_path)
 
 
 async def test_other_tools_wait_for_a_person(tmp_path: Path) -> None:
@@ -100,14 +53,14 @@ async def test_other_tools_wait_for_a_person(tmp_path: Path) -> None:
     path = tmp_path / "granted" / "count"
     async with at_work(tmp_path) as (team, _):
         working = asyncio.create_task(team.perform("scout", "foe__count", path=str(path)))
-        request = await answer(team, granted=True)
+        request = await answer(team.user, granted=True)
         assert request.rule == "mcp.call"
         assert "call foe__count of the MCP server foe (hostile 6.6)" in request.what
         assert str(path) in request.what
         assert (await working).status is TaskStatus.COMPLETED
         assert path.read_text() == "once\n"
         refused = asyncio.create_task(team.perform("scout", "foe__count", path=str(path)))
-        await answer(team, granted=False)
+        await answer(team.user, granted=False)
         assert "A person refused it" in (await refused).error_message
         assert path.read_text() == "once\n"
 
@@ -119,7 +72,7 @@ async def test_the_settings_decide_before_annotations(tmp_path: Path) -> None:
         assert (await team.perform("scout", "foe__count", path=str(path))).status is TaskStatus.COMPLETED
         assert "The settings deny foe__huge" in (await team.perform("scout", "foe__huge")).error_message
         working = asyncio.create_task(team.perform("scout", "foe__read", path=str(path)))
-        assert (await answer(team, granted=True)).why == "the settings ask"
+        assert (await answer(team.user, granted=True)).why == "the settings ask"
         assert (await working).output == "once\n"
 
 
@@ -142,7 +95,8 @@ async def test_what_changed_is_off_until_it_is_approved(
         session = agent.context.tools._sessions["foe"]
         write_pin(agent.context.settings, await session.list_tools())
         name = "foe__echo_again" if how == "rename" else "foe__echo"
-        await eventually(lambda: agent.context.actions.get(name))
+        before = agent.context.actions.get(name)
+        await eventually(lambda: agent.context.actions.get(name) != before)
         assert (await team.perform("scout", name, text="approved")).output == "approved"
         if how == "rename":
             assert agent.context.actions.get("foe__echo") is None
@@ -160,7 +114,7 @@ async def test_an_idle_server_is_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     await install(tmp_path, idle=0.5)
     async with at_work(tmp_path) as (team, agent):
         await team.perform("scout", "foe__echo", text="hello")
-        await gone()
+        await gone(tmp_path)
         assert agent.context.tools.running == ()
         assert (await team.perform("scout", "foe__echo", text="again")).output == "again"
 
