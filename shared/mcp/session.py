@@ -61,7 +61,7 @@ class Session:
         self.server = server
         self._ask, self._sample, self._mode = ask, sample, mode
         self._stop, self._ready = asyncio.Event(), asyncio.Event()
-        self._life = Life(name, self._stop.set)
+        self._life = Life(name, self._end)
         self._turn = asyncio.Lock()
         self._clock: asyncio.Timeout | None = None
         self._caller = contextvars.copy_context()
@@ -102,9 +102,15 @@ class Session:
 
     async def close(self) -> None:
         """End it; returns when none of its processes is left."""
-        self._stop.set()
+        self._end()
         if self._owner is not None:
+            if self._client is None:  # it has not begun, and may never answer
+                self._owner.cancel()
             await asyncio.wait({self._owner})
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._ready.set()
 
     async def _serve(self) -> None:
         from mcp import Client
@@ -128,7 +134,7 @@ class Session:
                 cause = cause.exceptions[0]
             self._life.end(shorten(escape_invisible(str(cause) or type(cause).__name__), 300))
         finally:
-            self._stop.set()
+            self._end()
 
     def _open(self) -> AbstractAsyncContextManager[Any]:
         return open_pipes(self.server, self._life)
