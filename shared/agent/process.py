@@ -271,6 +271,7 @@ class AgentProcess:
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
             unplanned=unplanned_of(dict(self.agent.context.actions.items())),
             paused=self._paused,
+            servers=self.agent.context.tools.running,
         )
         await self._bus.store(self._presence_subject(), presence.to_json())
 
