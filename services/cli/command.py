@@ -105,6 +105,7 @@ MCP_COMMANDS = {
     "add": ("mcp:add", "Add the server NAME: a COMMAND, run in the jail, or a URL."),
     "list": ("mcp:list_servers", "List the servers, their tools, and who has them."),
     "try": ("mcp:try_tool", "Call TOOL of the server NAME with ARGS, a JSON object."),
+    "login": ("mcp:login", "Sign in at the server NAME, by the browser."),
     "pin": ("mcp:pin", "Show what changed of the server NAME, and approve it."),
     "remove": ("mcp:remove", "Remove the server NAME."),
 }

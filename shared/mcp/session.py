@@ -16,6 +16,8 @@ from shared.log import logger
 from shared.mcp.config import ServerConfig
 from shared.mcp.pins import MAX_TOOLS, Pin, Tool, require_sound
 from shared.mcp.pipes import Life, hide, open_pipes
+from shared.mcp.remote import SignIn, open_http
+from shared.settings import Settings
 from shared.text.display import escape_invisible, excerpt, shorten
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 START = 30.0  # Seconds a server has to answer the first time: some compile themselves
+SIGNING_IN = 600.0  # Seconds a person has to sign in
 LIST_EVERY = 10.0  # Seconds for which a list of tools is taken to hold, if the server does not say it changed
 MAX_TEXT = 200_000  # The most characters of one result
 
@@ -45,7 +48,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """A server, from ``start`` to ``close``; one call at a time, so that its questions belong to that call.
 
-    ``ask`` puts its questions to a person; ``sample`` has a model answer it. Both run as part of the call.
+    ``ask`` puts its questions to a person; ``sample`` has a model answer it. Both run as part of the call. A
+    server elsewhere needs the ``settings``; with ``sign_in`` a person signs in there.
     """
 
     def __init__(
@@ -56,9 +60,12 @@ class Session:
         ask: Ask | None = None,
         sample: Sample | None = None,
         mode: str = "auto",
+        settings: Settings | None = None,
+        sign_in: SignIn | None = None,
     ) -> None:
         self.name = name
         self.server = server
+        self._settings, self._sign_in = settings, sign_in
         self._ask, self._sample, self._mode = ask, sample, mode
         self._stop, self._ready = asyncio.Event(), asyncio.Event()
         self._life = Life(name, self._end)
@@ -93,10 +100,11 @@ class Session:
         # A context of its own: the server serves several tasks, and belongs to none.
         self._owner = asyncio.create_task(self._serve(), context=contextvars.Context())
         ready = asyncio.ensure_future(self._ready.wait())
-        await asyncio.wait({self._owner, ready}, timeout=START, return_when=asyncio.FIRST_COMPLETED)
+        seconds = SIGNING_IN if self._sign_in else START
+        await asyncio.wait({self._owner, ready}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if self._client is None:
-            self._life.end(f"it did not answer within {START:g} s")
+            self._life.end(f"it did not answer within {seconds:g} s")
             await self.close()
             raise ActionError(f"The MCP server {self.name} does not start: {self._life.reason}")
 
@@ -137,7 +145,10 @@ class Session:
             self._end()
 
     def _open(self) -> AbstractAsyncContextManager[Any]:
-        return open_pipes(self.server, self._life)
+        if self.server.command:
+            return open_pipes(self.server, self._life)
+        assert self._settings is not None, "A server elsewhere has tokens among the files of the office"
+        return open_http(self.name, self.server, self._life, self._settings, self._sign_in)
 
     # --- what it offers --------------------------------------------------------------------------
 

@@ -168,7 +168,11 @@ class ServerTools:
             if session is None or not session.running:
                 server = self._servers[name]
                 session = Session(
-                    name, server, ask=self._ask(name), sample=self._sample if server.sampling else None
+                    name,
+                    server,
+                    ask=self._ask(name),
+                    sample=self._sample if server.sampling else None,
+                    settings=self._settings,
                 )
                 await session.start()
                 self._sessions[name] = session

@@ -1,10 +1,13 @@
 """``mailroom mcp``: MCP servers whose tools agents get: added, listed, tried, approved anew, removed."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import click
 import msgspec
@@ -15,6 +18,7 @@ from shared import settings
 from shared.errors import ActionError, ConfigError, NotFound
 from shared.mcp.config import ServerConfig, add_server, read_host_file, read_servers, remove_server
 from shared.mcp.pins import Pin, compare, read_pin, remove_pin, write_pin
+from shared.mcp.remote import SignIn, tokens_path
 from shared.mcp.session import Session
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_agents
@@ -177,14 +181,65 @@ def remove(name: str) -> None:
     config = settings.load()
     path = remove_server(config, name)
     remove_pin(config, name)
+    tokens_path(config, name).unlink(missing_ok=True)
     click.echo(f"{name} is no longer in {path}.")
+
+
+@click.command()
+@click.argument("name")
+def login(name: str) -> None:
+    """Sign in at the server NAME, by the browser.
+
+    Its tokens are kept in a file that only you can read. The browser has to be on this machine.
+    """
+    config = settings.load()
+    server = _find(config, name)
+    if not server.url:
+        raise ActionError(f"{name} is a command, which has secrets in files instead", "See docs/mcp.md")
+    tokens_path(config, name).unlink(missing_ok=True)
+
+    async def run() -> None:
+        async with _receive() as sign_in:
+            session = Session(name, server, settings=config, sign_in=sign_in)
+            await session.start()
+            await session.close()
+
+    asyncio.run(run())
+    click.echo(f"Signed in at {name}: {tokens_path(config, name)}")
+
+
+@contextlib.asynccontextmanager
+async def _receive() -> AsyncIterator[SignIn]:
+    """A page on this machine to which the browser comes back."""
+    came: asyncio.Future[tuple[str, str | None]] = asyncio.get_running_loop().create_future()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        words = (await reader.readline()).decode("latin-1").split()
+        query = parse_qs(urlsplit(words[1] if len(words) > 1 else "").query)
+        if not came.done() and (code := query.get("code")):
+            came.set_result((code[0], query.get("state", [None])[0]))
+        text = b"You can close this page, and go on where you were."
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" + text)
+        await writer.drain()
+        writer.close()
+
+    async def show(address: str) -> None:
+        click.echo(f"Sign in there, if no browser opens:\n{address}")
+        await asyncio.to_thread(webbrowser.open, address)
+
+    async def wait() -> tuple[str, str | None]:
+        return await came
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield SignIn(address=f"http://127.0.0.1:{port}/callback", open=show, wait=wait)
 
 
 def _use(name: str, server: ServerConfig, work: Callable[[Session], Awaitable[T]]) -> T:
     """What ``work`` does with the server, which is started for it and ended."""
 
     async def run() -> T:
-        session = Session(name, server)
+        session = Session(name, server, settings=settings.load())
         await session.start()
         try:
             return await work(session)
