@@ -361,7 +361,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     state_dir = Path(
         env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
     )
-    config = _config_path(env, state_dir)
+    config = settings_file(state_dir, env)
     of_channels = env.items() - without_secrets(env).items()
     secrets = {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in of_channels if text}
     values = {"state_dir": str(state_dir), **_from_file(config, env), "deliver_secrets": secrets}
@@ -381,13 +381,10 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         raise ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}") from None
 
 
-def settings_file(config: Settings) -> Path:
-    """The mailroom.toml of an installation, which need not be there."""
-    return _config_path(os.environ, config.state_dir)
-
-
-def _config_path(env: Mapping[str, str], state_dir: Path) -> Path:
-    return Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml").expanduser()
+def settings_file(state_dir: Path, env: Mapping[str, str] | None = None) -> Path:
+    """The mailroom.toml of the installation in ``state_dir``, which need not be there."""
+    named = (os.environ if env is None else env).get("MAILROOM_CONFIG")
+    return Path(named or state_dir / "mailroom.toml").expanduser()
 
 
 def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:

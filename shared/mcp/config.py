@@ -119,7 +119,7 @@ def read_host_file(path: Path) -> dict[str, dict[str, Any]]:
 
 def add_server(settings: Settings, name: str, server: ServerConfig) -> Path:
     """Write a server to the end of mailroom.toml, which is returned; raises ConfigError if it has one."""
-    path = settings_file(settings)
+    path = settings_file(settings.state_dir)
     before = _read(path)
     if name in read_servers(settings):
         cure = f"Remove that first (mailroom mcp remove {name}), or change {path}"
@@ -137,7 +137,7 @@ def add_server(settings: Settings, name: str, server: ServerConfig) -> Path:
 
 def remove_server(settings: Settings, name: str) -> Path:
     """Remove a server from mailroom.toml, which is returned; raises ConfigError if it is not there."""
-    path = settings_file(settings)
+    path = settings_file(settings.state_dir)
     before = _read(path)
     header = re.compile(
         rf"^\[(?:mcp|mcpServers)\.[\"']?{re.escape(name)}[\"']?(?:\.[^\]]+)?\][^\n]*\n?", re.MULTILINE

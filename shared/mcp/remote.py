@@ -120,49 +120,59 @@ def _make_transport(
     return Checked()
 
 
+class TokenFile:
+    """What a person signed in for: tokens, and what is needed to have others without that person."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: dict[str, Any] = {}
+        self.provider: Any = None
+        with contextlib.suppress(OSError, ValueError):
+            self._kept = msgspec.json.decode(path.read_bytes())
+
+    def restore(self, provider: Any) -> None:
+        """Give the library what it forgets with its process, for which it would ask the person anew."""
+        self.provider = provider
+        provider.context.token_expiry_time = self._kept.get("ends_at") or None
+        provider.context.oauth_metadata = self._find("metadata", "OAuthMetadata")
+        provider.context.protected_resource_metadata = self._find("guards", "ProtectedResourceMetadata")
+
+    async def get_tokens(self) -> Any:
+        """The tokens; None if there are none."""
+        return self._find("tokens", "OAuthToken")
+
+    async def get_client_info(self) -> Any:
+        """What the server calls this client."""
+        return self._find("client", "OAuthClientInformationFull")
+
+    async def set_tokens(self, tokens: Any) -> None:
+        """Keep them, with where the next ones are had."""
+        self._kept["ends_at"] = time.time() + tokens.expires_in if tokens.expires_in else 0.0
+        context = self.provider.context
+        guards = context.protected_resource_metadata
+        self._keep(tokens=tokens, metadata=context.oauth_metadata, guards=guards)
+
+    async def set_client_info(self, client_info: Any) -> None:
+        """Keep what the server calls this client."""
+        self._keep(client=client_info)
+
+    def _find(self, key: str, kind: str) -> Any:
+        from mcp.shared import auth
+
+        return getattr(auth, kind).model_validate(self._kept[key]) if self._kept.get(key) else None
+
+    def _keep(self, **values: Any) -> None:
+        for key, each in values.items():
+            self._kept[key] = each.model_dump(mode="json", exclude_none=True) if each else None
+        write_atomically(self._path, msgspec.json.encode(self._kept), mode=0o600)
+
+
 def _make_auth(
     name: str, server: ServerConfig, life: Life, settings: Settings, sign_in: SignIn | None
 ) -> Any:
     from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import (
-        AuthorizationCodeResult,
-        OAuthClientInformationFull,
-        OAuthClientMetadata,
-        OAuthMetadata,
-        OAuthToken,
-        ProtectedResourceMetadata,
-    )
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
     from pydantic import AnyUrl
-
-    path = tokens_path(settings, name)
-    kept: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError):
-        kept = msgspec.json.decode(path.read_bytes())
-
-    def find(key: str, kind: Any) -> Any:
-        return kind.model_validate(kept[key]) if kept.get(key) else None
-
-    class Kept:
-        """The tokens in their file, with what is needed to have others without a person."""
-
-        async def get_tokens(self) -> Any:
-            return find("tokens", OAuthToken)
-
-        async def get_client_info(self) -> Any:
-            return find("client", OAuthClientInformationFull)
-
-        async def set_tokens(self, tokens: Any) -> None:
-            kept["ends_at"] = time.time() + tokens.expires_in if tokens.expires_in else 0.0
-            guards = provider.context.protected_resource_metadata
-            self.keep(tokens=tokens, metadata=provider.context.oauth_metadata, guards=guards)
-
-        async def set_client_info(self, client_info: Any) -> None:
-            self.keep(client=client_info)
-
-        def keep(self, **values: Any) -> None:
-            for key, each in values.items():
-                kept[key] = each.model_dump(mode="json", exclude_none=True) if each else None
-            write_atomically(path, msgspec.json.encode(kept), mode=0o600)
 
     async def show(address: str) -> None:
         if sign_in is None:  # the tokens are no longer valid
@@ -180,9 +190,7 @@ def _make_auth(
         client_name="Mailroom",
         token_endpoint_auth_method="none",  # noqa: S106 - it has no secret to authenticate with
     )
-    provider = OAuthClientProvider(server.url, metadata, Kept(), show, wait)
-    # The library itself forgets these with its process, and would ask the person anew.
-    provider.context.token_expiry_time = kept.get("ends_at") or None
-    provider.context.oauth_metadata = find("metadata", OAuthMetadata)
-    provider.context.protected_resource_metadata = find("guards", ProtectedResourceMetadata)
+    kept = TokenFile(tokens_path(settings, name))
+    provider = OAuthClientProvider(server.url, metadata, kept, show, wait)
+    kept.restore(provider)
     return provider
