@@ -30,7 +30,7 @@ T = TypeVar("T")
 @click.command(
     epilog=format_examples(
         "mailroom mcp add time --for scout -- python -m mcp_server_time",
-        "mailroom mcp add notes --for '*' --write ~/notes -- node /opt/mcp/filesystem.js ~/notes",
+        "mailroom mcp add notes --for '*' --write ~/notes -- notes-server ~/notes",
         "mailroom mcp add tracker --for engineer --from ~/.claude.json",
     )
 )
@@ -151,7 +151,8 @@ def try_tool(name: str, tool: str, args: str, as_json: bool) -> None:
 @click.command()
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Approve without asking.")
-def pin(name: str, yes: bool) -> None:
+@json_option
+def pin(name: str, yes: bool, as_json: bool) -> None:
     """Show what changed of the server NAME, and approve it.
 
     Agents get a tool only as it was approved: one that is new, renamed or different is off until then.
@@ -159,21 +160,25 @@ def pin(name: str, yes: bool) -> None:
     config = settings.load()
     before, now = read_pin(config, name), _use(name, _find(config, name), Session.list_tools)
     differences = list(compare(before, now))
-    for word, text in differences:
+    told = {"server": name, "digest": now.digest, "differences": [word for word, _ in differences]}
+    for word, text in () if as_json else differences:
         click.secho(word, bold=True)
         click.echo("\n".join(f"  {line}" for line in text.split("\n")))
     if not differences and before is not None:
-        click.echo(f"Nothing changed: {count(len(now.tools), 'tool')}, pinned as {now.digest[:12]}.")
+        same = f"Nothing changed: {count(len(now.tools), 'tool')}, pinned as {now.digest[:12]}."
+        print_result(told, same, as_json)
         return
     if not yes:
-        click.confirm(f"Approve {name} as it is now ({count(len(differences), 'difference')})?", abort=True)
+        question = f"Approve {name} as it is now ({count(len(differences), 'difference')})?"
+        click.confirm(question, abort=True, err=as_json)
     write_pin(config, now)
-    click.echo(f"Pinned as {now.digest[:12]}.")
+    print_result(told, f"Pinned as {now.digest[:12]}.", as_json)
 
 
 @click.command()
 @click.argument("name")
-def remove(name: str) -> None:
+@json_option
+def remove(name: str, as_json: bool) -> None:
     """Remove the server NAME.
 
     Agents lose its tools at once; a server that runs for one ends when that agent starts again, or is idle.
@@ -182,12 +187,13 @@ def remove(name: str) -> None:
     path = remove_server(config, name)
     remove_pin(config, name)
     tokens_path(config, name).unlink(missing_ok=True)
-    click.echo(f"{name} is no longer in {path}.")
+    print_result({"server": name, "file": path}, f"{name} is no longer in {path}.", as_json)
 
 
 @click.command()
 @click.argument("name")
-def login(name: str) -> None:
+@json_option
+def login(name: str, as_json: bool) -> None:
     """Sign in at the server NAME, by the browser.
 
     Its tokens are kept in a file that only you can read. The browser has to be on this machine.
@@ -205,7 +211,8 @@ def login(name: str) -> None:
             await session.close()
 
     asyncio.run(run())
-    click.echo(f"Signed in at {name}: {tokens_path(config, name)}")
+    path = tokens_path(config, name)
+    print_result({"server": name, "file": path}, f"Signed in at {name}: {path}", as_json)
 
 
 @contextlib.asynccontextmanager
@@ -224,7 +231,7 @@ async def _receive() -> AsyncIterator[SignIn]:
         writer.close()
 
     async def show(address: str) -> None:
-        click.echo(f"Sign in there, if no browser opens:\n{address}")
+        click.echo(f"Sign in there, if no browser opens:\n{address}", err=True)
         await asyncio.to_thread(webbrowser.open, address)
 
     async def wait() -> tuple[str, str | None]:
