@@ -109,15 +109,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     their snapshots (7); 0: never. What open goals have stays, and so do the log and memory."""
     briefing_ttl: Seconds = 300.0
     """Seconds until a briefing is composed again although nothing changed."""
-    briefed_agents: tuple[str, ...] = (
-        "conductor",
-        "engineer",
-        "scout",
-        "critic",
-        "nexus",
-        "cortex",
-        "frontier",
-    )
+    briefed_agents: tuple[str, ...] = tuple("conductor engineer scout critic nexus cortex frontier".split())
     """The agents whose briefings are kept ready."""
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
@@ -200,6 +192,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
+    skills: tuple[str, ...] = ()
+    """Further skills of all agents, or of one in ``[agents.NAME]``: classes (``package.module.Class``), or
+    entry points of the group ``mailroom.skills``."""
+    skills_dir: Path | None = None
+    """A folder of skills for the models of all agents, one folder with a SKILL.md each; docs/extend.md."""
     replicas: Replicas = {}
     """The number of processes that ``mailroom up`` starts for an agent; default one."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -424,8 +421,8 @@ def environment(config: Settings | None = None, **overrides: object) -> dict[str
     env = dict(os.environ)
     if file := env.get("MAILROOM_CONFIG"):
         env["MAILROOM_CONFIG"] = str(Path(file).absolute())
-    folders = ("state_dir", "key_dir", "model_dir", "agents_dir", "ingest_dir") if config else ()
-    chosen = {**{name: getattr(config, name) for name in folders}, **overrides}
+    folders = ("state_dir", "key_dir", "model_dir", "agents_dir", "skills_dir", "ingest_dir")
+    chosen = {**({name: getattr(config, name) for name in folders} if config else {}), **overrides}
     return env | {
         f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items() if value is not None
     }

@@ -85,6 +85,7 @@ PAGES = (
     "/",
     "/goals",
     "/goals/{rest:path}",
+    "/compare/{rest:path}",
     "/traffic",
     "/agents",
     "/agents/{rest:path}",

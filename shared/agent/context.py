@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ from shared.contracts import CommandConnected, CommandJudged, CommandVerdict, Co
 from shared.errors import ActionError, BusError, ConfigError
 from shared.gate.addresses import DEFAULT_PORTS, matches, split_port
 from shared.gate.registries import PUBLIC, Registry, open_reach
-from shared.llm.config import Role
+from shared.llm.config import Role, settings_of
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.mcp.tools import ServerTools
@@ -218,7 +219,7 @@ class AgentContext:
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
         name = current.next_key(key or "t") if current else ""
         checkpoints = Checkpoints(self.bus, current, name, self.models.usage) if current else None
-        own_tools = (*self.profile.tools, *self.tools.names)
+        own_tools = (*self.profile.tools, *self.tools.names, READ_SKILL)
         chosen = own_tools if actions is None and self.profile.tools else None
         reaching = offered_actions(current.hops) if current and not alone else ()
         others = [name for name in reaching if chosen is None or name in chosen]
@@ -308,6 +309,9 @@ def is_granted(entry: str, granted: Collection[str]) -> bool:
 
 # --- the skills of an agent, from Mailroom or from the agent's own folder ----------------------------
 CURE = "Correct 'skills' in its profile.yaml"
+SKILL_FILES, READ_SKILL = "shared.skills.skill_files.SkillFiles", "read_skill"
+"""The skill that every agent has if there is a folder of skills, and its action."""
+ENTRY_POINTS = "mailroom.skills"  # The group under which installed packages name skills
 OWN = "mailroom_own_agent"
 """The package of the modules in the agent's own folder: none of them hides a module of another package."""
 
@@ -320,14 +324,17 @@ def offer_modules(folder: Path) -> None:
 
 
 def load_skills(context: AgentContext) -> list[object]:
-    """The skills that the agent's profile names.
+    """The skills that the agent's profile or settings name, and that of the folder of skills.
 
-    Raises ConfigError for one that does not exist, is listed twice, or cannot be constructed from a context.
+    One is named by its class, or by the entry point of an installed package. Raises ConfigError for one that
+    does not exist, is listed twice, or cannot be constructed from a context.
     """
-    profile = context.profile
-    if twice := [path for path, times in Counter(profile.skills).items() if times > 1]:
+    profile, settings = context.profile, context.settings
+    more = settings_of(settings, profile.name).skills
+    if twice := [path for path, times in Counter([*profile.skills, *more]).items() if times > 1]:
         raise ConfigError(f"The profile of {profile.name!r} lists the skill {twice[0]!r} twice", CURE)
-    return [_make(path, context) for path in profile.skills]
+    of_files = [SKILL_FILES] if settings.skills_dir else []
+    return [_make(path, context) for path in (*profile.skills, *more, *of_files)]
 
 
 def _make(path: str, context: AgentContext) -> object:
@@ -342,7 +349,13 @@ def _make(path: str, context: AgentContext) -> object:
 def _skill_class(path: str, profile: Profile) -> type:
     module_name, _, class_name = path.rpartition(".")
     try:
-        skill = getattr(importlib.import_module(_place(module_name)), class_name)
+        if module_name:
+            skill = getattr(importlib.import_module(_place(module_name)), class_name)
+        else:
+            named = list(entry_points(group=ENTRY_POINTS, name=path))
+            if not named:
+                raise ImportError(f"no installed package has the entry point {path!r} of {ENTRY_POINTS}")
+            skill = named[0].load()
     except SyntaxError as error:
         raise ConfigError(f"The skill {path!r} of {profile.name!r} is not valid Python: {error}") from None
     except (ImportError, AttributeError, ValueError) as error:

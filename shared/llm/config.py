@@ -114,6 +114,7 @@ OF_AGENTS = (
     "brain_tokens_per_minute",
     "brain_local",
     "leaves",
+    "skills",
     "cerebellum",
     "cerebellum_url",
     "cerebellum_key",

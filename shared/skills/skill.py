@@ -8,3 +8,7 @@ class Skill:
 
     def __init__(self, context: AgentContext) -> None:
         self.context = context
+
+    def describe_action(self, name: str, description: str) -> str:
+        """What the action ``name`` does, for people and models: ``description`` unless a skill adds to it."""
+        return description

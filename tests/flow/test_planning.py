@@ -210,7 +210,7 @@ PARTS = {
     "check up on {path} but skip the linter": "'skip the linter'",
     "run the tests of {path} except {path}/b": "'except {path}/b'",
     "research retrieval augmented generation since 2024, max 3 papers": "'since 2024', 'max 3 papers'",
-    "were there commits by Bob in {path} last week?": "'by Bob'",
+    "were there commits by bob in {path} last week?": "'by bob'",
     "lint {path}, then the tests only if there are no errors": "'the tests only if there are no errors'",
 }
 
