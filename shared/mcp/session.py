@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from shared.contracts import generate_iso_timestamp
-from shared.errors import ActionError, ConfigError
+from shared.errors import ActionError
 from shared.log import logger
 from shared.mcp.config import ServerConfig
 from shared.mcp.pins import MAX_TOOLS, Pin, Tool, require_sound
@@ -93,7 +93,7 @@ class Session:
             # In a thread: it takes a second, during which the agent is to answer others.
             await asyncio.to_thread(importlib.import_module, "mcp")
         except ImportError:
-            raise ConfigError(
+            raise ActionError(
                 "Tools of MCP servers need the package mcp, which is not installed",
                 "Install Mailroom with it: pip install 'mailroom[mcp]'",
             ) from None

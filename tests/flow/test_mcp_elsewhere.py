@@ -107,7 +107,7 @@ async def sign_in(config: Settings, url: str, monkeypatch: pytest.MonkeyPatch) -
 
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(commands.webbrowser, "open", browse)
-    async with commands._receive() as returning:
-        session = Session("far", ServerConfig(url=url), settings=config, sign_in=returning)
-        await session.start()
-        await session.close()
+    monkeypatch.setattr(commands.settings, "load", lambda: config)
+    server = ServerConfig(url=url)
+    pin = await asyncio.to_thread(commands._use, "far", server, Session.list_tools, signs_in=True)
+    assert pin.find(Tool(name="double"))

@@ -43,10 +43,16 @@ T = TypeVar("T")
 @click.option("--reach", multiple=True, metavar="HOST", help="A host it may connect to.")
 @click.option("--read", multiple=True, metavar="PATH", help="What it may read.")
 @click.option("--write", multiple=True, metavar="PATH", help="What it may change.")
+@click.option("--login", "signs_in", is_flag=True, help="Sign in at the URL first, by the browser.")
 @click.option("--from", "file", type=click.Path(path_type=Path), help="Take it from a host's settings file.")
 @json_option
 def add(
-    name: str, command: tuple[str, ...], file: Path | None, as_json: bool, **given: tuple[str, ...]
+    name: str,
+    command: tuple[str, ...],
+    file: Path | None,
+    signs_in: bool,
+    as_json: bool,
+    **given: tuple[str, ...],
 ) -> None:
     """Add the server NAME: a COMMAND, run in the jail, or a URL.
 
@@ -62,11 +68,14 @@ def add(
         values |= {"url": command[0]} if is_url else {"command": command[0], "args": command[1:]}
     pairs = {"env": given["env"], "secrets": given["secret"], "headers": given["header"]}
     values |= {key: {**values.get(key, {}), **_read_pairs(each)} for key, each in pairs.items() if each}
-    values |= {key: given[key] for key in ("agents", "reach", "read", "write") if given[key]}
+    values |= {key: given[key] for key in ("agents", "reach") if given[key]}
+    # Agents run in another folder than this command.
+    values |= {key: [_place(each) for each in given[key]] for key in ("read", "write") if given[key]}
+    values |= {"secrets": {key: _place(each) for key, each in values.get("secrets", {}).items()}}
     server = read_servers(msgspec.structs.replace(config, mcp={name: values}))[name]
     if name in config.mcp:
         raise ConfigError(f"There is a server {name!r} already", f"mailroom mcp remove {name} removes it")
-    pin = _use(name, server, Session.list_tools)
+    pin = _use(name, server, Session.list_tools, signs_in=signs_in and bool(server.url))
     path = add_server(config, name, server)
     write_pin(config, pin)
     if as_json:
@@ -203,14 +212,7 @@ def login(name: str, as_json: bool) -> None:
     if not server.url:
         raise ActionError(f"{name} is a command, which has secrets in files instead", "See docs/mcp.md")
     tokens_path(config, name).unlink(missing_ok=True)
-
-    async def run() -> None:
-        async with _receive() as sign_in:
-            session = Session(name, server, settings=config, sign_in=sign_in)
-            await session.start()
-            await session.close()
-
-    asyncio.run(run())
+    _use(name, server, Session.list_tools, signs_in=True)
     path = tokens_path(config, name)
     print_result({"server": name, "file": path}, f"Signed in at {name}: {path}", as_json)
 
@@ -242,16 +244,18 @@ async def _receive() -> AsyncIterator[SignIn]:
         yield SignIn(address=f"http://127.0.0.1:{port}/callback", open=show, wait=wait)
 
 
-def _use(name: str, server: ServerConfig, work: Callable[[Session], Awaitable[T]]) -> T:
-    """What ``work`` does with the server, which is started for it and ended."""
+def _use(
+    name: str, server: ServerConfig, work: Callable[[Session], Awaitable[T]], *, signs_in: bool = False
+) -> T:
+    """What ``work`` does with the server, which is started for it and ended; a person signs in first."""
 
     async def run() -> T:
-        session = Session(name, server, settings=settings.load())
-        await session.start()
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            sign_in = await stack.enter_async_context(_receive()) if signs_in else None
+            session = Session(name, server, settings=settings.load(), sign_in=sign_in)
+            stack.push_async_callback(session.close)
+            await session.start()
             return await work(session)
-        finally:
-            await session.close()
 
     return asyncio.run(run())
 
@@ -261,6 +265,10 @@ def _find(config: Settings, name: str) -> ServerConfig:
     if name not in servers:
         raise NotFound(f"There is no server {clean(name)}", "mailroom mcp list names the servers")
     return servers[name]
+
+
+def _place(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def _read_pairs(given: tuple[str, ...]) -> dict[str, str]:
