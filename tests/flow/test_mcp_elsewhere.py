@@ -12,7 +12,8 @@ from shared import settings
 from shared.errors import ActionError
 from shared.mcp.config import ServerConfig
 from shared.mcp.pins import Tool
-from shared.mcp.remote import tokens_path
+from shared.mcp.pipes import Life
+from shared.mcp.remote import _make_transport, tokens_path
 from shared.mcp.session import Session
 from shared.settings import Settings
 from tests.support.mcp_elsewhere import elsewhere
@@ -66,6 +67,16 @@ async def test_a_redirect_to_another_private_address_is_not_followed(config: Set
     async with elsewhere() as (inner, _), elsewhere(leads_to=inner) as (url, _):
         with pytest.raises(ActionError, match="The MCP server far does not start"):
             await started(config, url.replace("/mcp", "/led"))
+
+
+async def test_no_request_goes_to_an_address_that_was_not_chosen() -> None:
+    async with elsewhere() as (url, _):
+        life = Life("far", lambda: None)
+        transport = _make_transport("far", set(), life, can_sign_in=False)
+        async with httpx2.AsyncClient(transport=transport) as client:
+            for address in (url, url.replace("127.0.0.1", "localhost"), "http://169.254.169.254/token"):
+                with pytest.raises(ActionError, match="is not fetched"):
+                    await client.post(address, json={})
 
 
 async def test_one_that_is_out_of_reach_is_told(config: Settings) -> None:

@@ -143,3 +143,13 @@ async def test_sampling_is_off_unless_allowed(tmp_path: Path) -> None:
     await install(tmp_path)
     async with at_work(tmp_path) as (team, _):
         assert "not" in (await team.perform("scout", "foe__think")).output.lower()
+
+
+async def test_sampling_counts_towards_the_task(tmp_path: Path) -> None:
+    await install(tmp_path, sampling=True)
+    script = tmp_path / "script.yaml"
+    script.write_text("- match: Two and two\n  replies:\n    - text: Four\n")
+    async with at_work(tmp_path, MAILROOM_BRAIN=f"scripted:{script}") as (team, _):
+        result = await team.perform("scout", "foe__think")
+        assert json.loads(result.output)["content"]["text"] == "Four"
+        assert result.metadata["usage"]["calls"] == 1
