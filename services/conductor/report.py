@@ -25,7 +25,7 @@ from services.conductor.report_sections import (
     prose,
     result_text,
 )
-from services.conductor.state_machine import BY_MODEL, format_left_out
+from services.conductor.state_machine import BY_MODEL, CHECKUP, format_left_out
 from shared import subjects
 from shared.contracts import (
     AgentReport,
@@ -34,6 +34,7 @@ from shared.contracts import (
     Goal,
     HistoryReading,
     Inspection,
+    ListQuery,
     Node,
     Relation,
     RepositoryReading,
@@ -105,7 +106,7 @@ class Reporter:
         reported = msgspec.structs.replace(goal, report_path=str(path), answer=answer)
         # Side by side: both wait for the disk.
         nodes, edges = memories_of(reported, results, path, self._derive_id)
-        remembering = asyncio.create_task(self._remember(goal.goal_id, nodes, edges))
+        remembering = asyncio.create_task(self._remember(reported, nodes, edges, results))
         try:
             await asyncio.to_thread(write_atomically, path, text)
         except OSError as error:
@@ -120,12 +121,19 @@ class Reporter:
         await remembering
         return reported
 
-    async def _remember(self, goal_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> None:
+    async def _remember(
+        self, goal: Goal, nodes: Sequence[Node], edges: Sequence[Edge], results: Mapping[str, Any]
+    ) -> None:
         try:
             if nodes:
                 await self._memory.queue(*nodes, edges=edges, insist=True)
+            if goal.playbook == CHECKUP and len(nodes) <= MAX_OBSERVATIONS:
+                query = ListQuery(kinds=("observation",), agent="conductor", tags=(CHECKUP,), limit=1_000)
+                there = [node async for node in self._memory.iterate_nodes(query)]
+                if gone := find_gone(goal, results, there, {node.id for node in nodes}):
+                    await self._memory.retire(*gone)
         except BusError as error:
-            log.warning("findings_not_stored", goal_id=goal_id, reason=str(error))
+            log.warning("findings_not_stored", goal_id=goal.goal_id, reason=str(error))
 
 
 def answer_of(goal: Goal, results: Mapping[str, Any]) -> str:
@@ -357,6 +365,25 @@ def memories_of(
     return nodes, edges
 
 
+def find_gone(
+    goal: Goal, results: Mapping[str, Any], there: Iterable[Node], found: Collection[str]
+) -> list[str]:
+    """The ids of findings of earlier check-ups of the same folders that are ``there``, and that the parts
+    which were done now did not find again.
+    """
+    done = {
+        (folder, part)
+        for suffix, folder in folders_of(goal).items()
+        for part, data in checkup_parts(results, suffix)[0].items()
+        if folder and data
+    }
+    return [
+        node.id
+        for node in there
+        if node.id not in found and (node.metadata.get("folder"), node.metadata.get("part")) in done
+    ]
+
+
 def _remember(goal: Goal, report: Path, folder: str, by: Iterable[str], **fields: Any) -> Node:
     """A memory of a goal about the repository in ``folder``, tagged with it and with the agents ``by``."""
     tags = (goal.playbook.replace(" ", "-"), Path(folder).name, *by)
@@ -424,7 +451,7 @@ def _tell_findings(goal: Goal, report: Path, folder: str, alike: Sequence[Findin
         title=title[:256] if len(alike) == 1 else f"{shorten(title, 240)} ({len(alike)} times)",
         body=body[:4_000],
         importance=max(IMPORTANCE[finding.severity] for finding in alike),
-        metadata={"place": first.source, "count": len(alike)},
+        metadata={"place": first.source, "count": len(alike), "folder": folder, "part": part},
     )
 
 

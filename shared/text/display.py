@@ -94,7 +94,7 @@ def decode(data: bytes, named: str = "") -> str:
         from charset_normalizer import from_bytes
 
         if best := from_bytes(data).best():
-            return str(best)
+            return data.decode("koi8-r") if re.search("[ｦ-ﾝ]", str(best)) else str(best)  # its small letters
     return data.decode("cp1252", "replace")
 
 

@@ -94,6 +94,14 @@ async def test_a_write_in_anothers_name_is_not_stored(office: Office) -> None:
     assert await Memory(engineer).get("forged") == []
 
 
+@pytest.mark.parametrize("verb", ["search", "get", "list", "edges", "traverse", "paths", "brief", "picture"])
+async def test_a_stolen_key_reads_in_no_name_but_its_own(office: Office, verb: str) -> None:
+    engineer = await office.connect("engineer")
+    for asker in ("user", "critic", "nexus"):
+        with pytest.raises(BusUnavailable):  # unanswered; a Refused would be an answer
+            await engineer.request(f"memory.{verb}.{asker}", b"{}", timeout=0.5)
+
+
 @pytest.mark.parametrize("owner", ["critic", "user"])
 async def test_what_another_wrote_can_be_disputed_and_not_replaced(office: Office, owner: str) -> None:
     mine, engineer, own = await client(office, owner), await client(office, "engineer"), f"{owner}-n"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.conductor.report import MAX_OBSERVATIONS, memories_of
+from services.conductor.report import MAX_OBSERVATIONS, find_gone, memories_of
 from shared.contracts import (
     DriftRule,
     Edge,
@@ -189,3 +189,21 @@ def test_an_event_begins_with_what_was_found() -> None:
     first, second = nodes[0].body.splitlines()[:2]
     assert first == "kettle: 1 high finding."
     assert second.startswith("The worst: eval")
+
+
+def test_what_a_later_check_up_does_not_find_again_is_gone() -> None:
+    there, _ = remember(results(TestRun(failures=(FAILURE,)), Inspection(findings=(HIGH, LOW))))
+    fixed = results(TestRun(), Inspection(findings=(HIGH,)))
+    found = {node.id for node in remember(fixed)[0]}
+    gone = find_gone(GOAL, fixed, there, found)
+    assert [node.metadata["place"] for node in there if node.id in gone] == [FAILURE.source, LOW.source]
+
+
+@pytest.mark.parametrize("part", ["tests", "inspection"])
+def test_what_was_not_looked_for_is_not_gone(part: str) -> None:
+    there, _ = remember(results(TestRun(failures=(FAILURE,)), Inspection(findings=(HIGH, LOW))))
+    done = results(**{part: TestRun() if part == "tests" else Inspection()})
+    gone = find_gone(GOAL, done, there, {node.id for node in remember(done)[0]})
+    assert {node.metadata["part"] for node in there if node.id in gone} == {part}
+    elsewhere = msgspec.structs.replace(GOAL, parameters={"repo": "/home/y/kettle"})
+    assert find_gone(elsewhere, done, there, set()) == []

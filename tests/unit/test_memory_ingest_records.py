@@ -74,6 +74,8 @@ def test_a_record_says_its_kind_tags_date_and_importance_itself() -> None:
         (parse_json, "[" * 60 + "1" + "]" * 60, "nested more than 40 deep"),
         (parse_yaml, "a: [", "not valid YAML"),
         (parse_yaml, "&a [*a]", "nested more than 40 deep"),
+        (parse_yaml, "a: " + "[" * 60 + "1" + "]" * 60, "nested more than 40 deep"),
+        (parse_yaml, "a: " + "[" * 20_000 + "]" * 20_000, "brackets are nested too deep"),
         (parse_yaml, "!!python/object/apply:os.system [ls]", "not valid YAML"),
         (
             parse_yaml,

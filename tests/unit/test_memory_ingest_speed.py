@@ -31,6 +31,8 @@ FORMS: dict[str, Callable[[], str | bytes]] = {
     "lines.md": lambda: "\n" * SIZE + "a b c d",
     "pipes.md": lambda: "a|" * (SIZE // 2),
     "point.md": lambda: "1. Point\n   " + "A b c " * (SIZE // 6),
+    "brackets.md": lambda: f"---\ntags: {'[' * SIZE}{']' * SIZE}\n---\nThe deploy is on Monday.\n",
+    "braces.md": lambda: f"---\ntags: {'{a: ' * (SIZE // 4)}\n---\nThe deploy is on Monday.\n",
     "table.csv": lambda: "name,note\n" + "\n".join(f"row {n},a note on it" for n in range(SIZE // 20)),
     "cell.csv": lambda: "name,note\nrow," + "words in a cell " * (SIZE // 16),
     "calendar.ics": lambda: make_calendar(SIZE // 400),

@@ -141,6 +141,16 @@ def test_plain_changes_are_seen_among_one_another() -> None:
         ("The tank holds 0.5 l", "The tank holds 500 ml"),
         ("Standup is at 9:30", "Should we move standup to 10?"),
         ("Dana owns billing", "Could Yusuf take over billing?"),
+        ("Dana owns billing", "If Dana leaves, Yusuf would take over billing"),
+        ("Billing is owned by Dana", "If Dana leaves, Yusuf takes over"),
+        ("Dana runs support", "Should Dana ever quit, Yusuf would run support"),
+        ("The shop closes at 18:00", "If the staff agrees, the shop would close at 19:00"),
+        ("The backups go to Frankfurt", "In case Frankfurt floods, the backups would go to Dublin"),
+        ("The timeout is 90 s", "The timeout is 1.5 min"),
+        ("Logs are kept for 14 days", "Logs are kept for two weeks"),
+        ("The cache holds 2 GB", "The cache holds 2000 MB"),
+        ("A shift lasts 8 hours", "A shift lasts 480 minutes"),
+        ("Uploads may have 1.5 GB", "Uploads may have 1500 MB"),
     ],
 )  # fmt: skip
 def test_neighbours_end_nothing(older: str, newer: str) -> None:

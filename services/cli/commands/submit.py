@@ -109,7 +109,7 @@ def submit(
     context, more = resolve_context(context)
     if folder := find_repository_here(context):
         context["folder"] = folder
-        more |= {} if names_path(text) else {"The folder": folder}
+        more |= {} if as_json or names_path(text) else {"The folder": folder}
     print_resolved(resolved | more)
     goal = NewGoal(
         text=text,

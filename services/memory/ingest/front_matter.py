@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -103,6 +104,17 @@ class AsWritten(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[
     }
 
 
+MAX_BRACKETS = 1_000  # Open at once; from there on a text is not parsed: the time grows with their square
+
+
+def load_yaml(text: str) -> list[Any]:
+    """The documents of a text; raises YAMLError, RecursionError, ValueError or TypeError if it is none."""
+    marks = re.findall(r"[\[\]{}]", text)
+    if max(accumulate(1 if mark in "[{" else -1 for mark in marks), default=0) > MAX_BRACKETS:
+        raise yaml.YAMLError("its brackets are nested too deep")
+    return list(yaml.load_all(text, Loader=AsWritten))
+
+
 _ENTRY = re.compile(r"(?P<name>\w[^:=\n]{0,60}?|\"[^\"\n]{1,60}\")\s*(?P<mark>[:=])(?:[ \t]+(?P<value>.*))?$")
 _ITEM = re.compile(r"\s*-\s+(?P<item>.*)")
 _HASHES = re.compile(r"(?m)^([ \t]*(?:-|tags?[ \t]*:|keywords[ \t]*:)[ \t]+)((?:#\w[^\s,#]*[, \t]*)+)$")
@@ -134,7 +146,7 @@ def _read_fields(text: str, rule: str) -> tuple[dict[str, Any], tuple[str, ...]]
 def _load_fields(text: str, rule: str) -> dict[Any, Any] | None:
     """The mapping that a text of YAML, or of TOML, is; None if it is none."""
     try:
-        values = yaml.load(text, Loader=AsWritten) if rule == "---" else tomllib.loads(text, parse_float=str)  # noqa: S506 - a safe one
+        (values,) = load_yaml(text) if rule == "---" else [tomllib.loads(text, parse_float=str)]
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         return None
     return values if isinstance(values, dict) else None

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from services.memory.ingest.chats import DATES, find_said
-from services.memory.ingest.front_matter import AsWritten
+from services.memory.ingest.front_matter import load_yaml
 from services.memory.ingest.kinds import find_headed_kind
 from services.memory.ingest.passages import first_words, split_text
 from services.memory.ingest.pieces import (
@@ -65,7 +65,7 @@ def parse_json(stem: str, text: str) -> tuple[Piece, ...]:
 def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
     """The documents of a YAML file as records; raises IngestError if it is none."""
     try:
-        values = list(yaml.load_all(text, Loader=AsWritten))
+        values = load_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise IngestError(f"it is not valid YAML: {' '.join(str(error).split())[:200]}") from None
     return _pieces(stem, (entry for value in values for entry in _find_records(value)))

@@ -45,9 +45,15 @@ NOUN_ENDINGS = ("al", "als", "er", "ers", "or", "ors", "ment", "ments", "tion", 
 HARD = _words("hard")
 COLOURS = _words("colours")
 PERIODS = _words("periods")
-DURATIONS = _words("durations")
-SIZES = _words("sizes")
+MEASURES = {
+    unit: (kind, float(factor or 1))
+    for kind, units in _TABLES["measures"].items()
+    for unit, _, factor in (each.partition(":") for each in units.split())
+}
+"""What each unit measures, and how much of the first one of that kind it is."""
+
 MONEY = _words("money")
+AMOUNT_VERBS = _words("amount_verbs")
 DAYPARTS = _words("dayparts")
 
 GENERIC_VERBS = _roots("generic_verbs")

@@ -374,24 +374,28 @@ def is_mere_denial(found: Evidence) -> bool:
     """Whether the newer one says the older one with a "not", and nothing of a change: one of them is wrong,
     and which one is for a person to say.
     """
-    marks = max(found[f"said_{name}"] for name in MARKS)
-    return bool(found["denied_both"] and found["share_old"] == found["share_new"] == 1 and not marks)
+    both = found["share_old"] == found["share_new"] == 1
+    return bool(found["denied_both"] and both and not _tells_change(found))
 
 
 def denies_another(found: Evidence) -> bool:
     """Whether one says with a "not" of another day, amount or name what the other says, and nothing of a
     change: who works on Mondays may not work on Fridays.
     """
-    marks = max(found[f"said_{name}"] for name in MARKS)
-    return bool(found["denied_both"] and (found["typed"] or found["names"]) and not marks)
+    return bool(found["denied_both"] and (found["typed"] or found["names"]) and not _tells_change(found))
 
 
 def is_mere_addition(found: Evidence) -> bool:
-    """Whether the newer one says that it comes beside something ("also", "as well"), and nothing of a change:
-    whether the older one still holds is for a person to say.
+    """Whether the newer one says that it comes beside something ("also", "as well"), says it again or asks,
+    and nothing of a change: whether the older one still holds is for a person to say.
     """
-    marks = max(found[f"said_{name}"] for name in MARKS)
-    return bool(found["said_addition"] and not (marks or found["denied_both"]))
+    again = found["said_same"] and not found["typed"]  # a reminder with another day is a change
+    beside = found["said_addition"] or found["said_question"] or again
+    return bool(beside and not (_tells_change(found) or found["denied_both"]))
+
+
+def _tells_change(found: Evidence) -> bool:
+    return any(found[f"said_{name}"] for name in MARKS)
 
 
 _NOTHING = Reading((Statement((), (), False),), dict.fromkeys(CUES, 0), frozenset(), 0)

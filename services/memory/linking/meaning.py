@@ -4,8 +4,8 @@ The cross-encoder of deep search reads both at once; from its layer STATES on th
 on, which was fitted to written changes, and to pairs that look like changes and are none.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 
 from services.memory.classifier import open_classifier
 from services.memory.retrieval.deep_search import Reranker
@@ -22,7 +22,7 @@ class PairReader:
 
     def __init__(self, reranker: Reranker) -> None:
         self._reranker = reranker
-        self._kept: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._score = lru_cache(KEPT)(self._score_pair)
         self._failed = False
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -31,18 +31,13 @@ class PairReader:
         Takes some 20 ms a pair that was not read lately. Empty if the model cannot be read.
         """
         try:
-            return [self._read(pair) for pair in pairs]
+            return [self._score(*pair) for pair in pairs]
         except StartError as error:
             if not self._failed:
                 log.warning("pairs_not_read_for_meaning", reason=str(error))
             self._failed = True
             return []
 
-    def _read(self, pair: tuple[str, str]) -> float:
-        if pair not in self._kept:
-            states = self._reranker.states(*pair)
-            self._kept[pair] = float(open_classifier("meaning").score(states=states[None])[0, 0])
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(pair)
-        return self._kept[pair]
+    def _score_pair(self, older: str, newer: str) -> float:
+        states = self._reranker.states(older, newer)
+        return float(open_classifier("meaning").score(states=states[None])[0, 0])

@@ -65,7 +65,7 @@ def _split(match: re.Match[str]) -> Iterator[Token]:
         yield Token(low, re.sub(r"[^\d.,]", "", low), "money")
     elif match["amount"]:
         unit = (match["unit"] or "").strip().casefold()
-        if unit and unit not in table.DURATIONS | table.SIZES | {"%", "percent", "k", "m"}:
+        if unit and unit not in table.MEASURES.keys() - {"g", "l"} | {"%", "percent", "k"}:
             if _ORDINAL.match(low):
                 yield Token(low, low, "date")
             else:
@@ -118,6 +118,9 @@ def _type(raw: list[Token], place: int) -> str:
 def _value(raw: list[Token], place: int, count: int, kind: str) -> tuple[int, Token]:
     words = [token.word for token in raw[place : place + count]]
     keys = [table.WEEKDAYS.get(token.word) or _period(token) for token in raw[place : place + count]]
+    if kind == "date":  # "February 1" is "the 1st of Feb"
+        days = (table.MONTHS.get(word) or (word[:-2] if _ORDINAL.match(word) else word) for word in words)
+        keys = sorted(day for day in days if day != "of")
     return count, Token(" ".join(words), f"{kind}:{' '.join(filter(None, keys))}", kind)
 
 
@@ -186,11 +189,9 @@ def _read_clock(raw: list[Token], place: int) -> tuple[int, Token] | None:
 
 
 _UNITS = (
-    ("duration", table.DURATIONS),
-    ("size", table.SIZES),
     ("money", table.MONEY),
     ("percent", frozenset({"%", "percent"})),
-    ("number", frozenset({"degrees", "k", "m"})),
+    ("number", frozenset({"degrees", "k", "megapixels"})),
 )
 
 
@@ -201,12 +202,18 @@ def _read_amount(raw: list[Token], place: int) -> tuple[int, Token] | None:
     if token.type != "number":
         return None
     unit = _word(raw, place + 1)
+    if unit in table.MEASURES:
+        kind, factor = table.MEASURES[unit]
+        amount = f"{kind}:{factor * _number(token.key):.6g}"
+        return 2, Token(f"{token.word} {unit}", amount, _STANDING.get(kind, kind))
     for kind, units in _UNITS:
         if unit in units:
             return _value(raw, place, 2, kind)
     before = raw[place - 1] if place else Token("", "")
     noun = before.key and not before.type and before.word not in table.NOTHING | table.PREPOSITIONS
-    noun = noun and before.word not in table.BEING | table.AUXILIARIES and before.word not in _AMOUNT_VERBS
+    noun = (
+        noun and before.word not in table.BEING | table.AUXILIARIES and before.word not in table.AMOUNT_VERBS
+    )
     counts = (
         table.root(before.word) in table.VERBS
         and not before.word.endswith(table.NOUN_ENDINGS)
@@ -217,15 +224,16 @@ def _read_amount(raw: list[Token], place: int) -> tuple[int, Token] | None:
     return 1, Token(token.word, f"number:{token.key}", kind)
 
 
-_AMOUNT_VERBS = frozenset(
-    """
-    has have had hold holds cost costs run runs keep keeps contain contains allow allows need needs require
-    requires take takes serve serves include includes last lasts weigh weighs reach reaches exceed exceeds
-    handle handles store stores equals employ employs get gets use uses give gives offer offers seat seats
-    fit fits
-    """.split()
-)
-"""Verbs right before an amount: it does not say which one of several is meant."""
+_STANDING = {"stay": "duration", "length": "number", "weight": "number", "volume": "number"}
+"""Kinds of measures that count as another type of value."""
+
+
+def _number(amount: str) -> float:
+    """What an amount is, in figures: 1,000 is a thousand, 2.40 and 1,5 are not."""
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", amount):
+        return float(amount.replace(",", ""))
+    whole, _, rest = amount.replace(",", ".").partition(".")
+    return float(f"{whole}.{rest.replace('.', '')}")
 
 
 def _read_word(raw: list[Token], place: int) -> Token:

@@ -72,10 +72,10 @@ MOST = 0.9999  # The highest chance of a pair by itself
 
 READ = 10  # The likeliest pairs of those that one text makes that are read for their meaning
 
-BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.7, -0.8
+BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.5, -0.9
 """What the log-odds of the meaning and of the evidence count in those of both, and what is added to them."""
 
-UNLIKE = -3.0  # The log-odds by evidence of two texts that share too few words to be weighed
+UNLIKE = -1.0  # The log-odds by evidence of two texts that share too few words to be weighed
 
 Read = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 """Reads pairs of an older and a newer text: the log-odds that the newer one changes the older; none if
@@ -132,20 +132,24 @@ def estimate(pairs: Sequence[Pair], beside: Sequence[str] = (), read: Read | Non
             odds[place] = score
     chances = [_chance(odds[place]) if place in rows else 0.0 for place in range(len(pairs))]
     chosen = [place for place in _choose(pairs, odds) if not asking[place]] if read else []
-    if read and (
-        meanings := read([(_bare(pairs[place].older), _bare(pairs[place].newer)) for place in chosen])
-    ):
+    if read and (meanings := read([_bare(pairs[place]) for place in chosen])):
         chances = [0.0] * len(pairs)
         for place, meaning in zip(chosen, meanings, strict=True):
             chances[place] = _chance(BY_MEANING * meaning + BY_SIGNS * odds[place] + NEITHER)
     return [_bound(chance, rows[place]) if place in rows else chance for place, chance in enumerate(chances)]
 
 
-def _bare(text: str) -> str:
-    """A text without the time, greeting or "fyi" before it; a word before its colon may be its subject."""
-    bare, label = strip_saying(text)
-    bare = f"{label}: {bare}" if label else bare
-    return bare if bare and not text.startswith(bare) else text
+def _bare(pair: Pair) -> tuple[str, str]:
+    """The older and the newer text without the time, greeting or "fyi" before it. A word before its colon
+    stays if the other one has it too: then it is what the text is about, and not who says it.
+    """
+    bare = []
+    for text, other in ((pair.older, pair.newer), (pair.newer, pair.older)):
+        told, label = strip_saying(text)
+        if label and read_text(label).keys & read_text(" ".join(strip_saying(other))).keys:
+            told = f"{label}: {told}"
+        bare.append(told if told and not text.startswith(told) else text)
+    return bare[0], bare[1]
 
 
 def _chance(log_odds: float) -> float:

@@ -26,13 +26,11 @@ from shared.log import logger
 from shared.subjects import USER
 
 if TYPE_CHECKING:
-    from services.memory.retrieval.vectors import Numbers, Vectors
-    from services.memory.retrieval.view import View
-if TYPE_CHECKING:
     import onnxruntime
     from tokenizers import Tokenizer
 
-    from services.memory.retrieval.vectors import Numbers
+    from services.memory.retrieval.vectors import Numbers, Vectors
+    from services.memory.retrieval.view import View
 
     _Model: TypeAlias = tuple[Tokenizer, onnxruntime.InferenceSession]
 

@@ -49,6 +49,11 @@ BESIDE = (0, 3, 10)
 """How many facts stand beside what is told of a thing."""
 SAMPLED, TOLD_SAMPLED, BESIDE_NOTED = 0.5, 0.06, 2
 """Of what is read for meaning: the shares of pairs of basics.toml, and others' notes beside a later one."""
+DRAWN, SAID = 3, 0.75
+"""How often each topic and each line of families.txt is drawn; how many first notes are no change."""
+PEOPLE = (
+    "Ines Otto Farah Mikkel Zofia Ruben Amara Colm Yuki Petra Idris Solveig Nils Carmen Ewa Bashir".split()
+)
 WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
 
@@ -93,7 +98,74 @@ def read_meanings(split: str = "fit") -> list[Sample]:
     basics = [*(pair for pair in _make_basics() if pair.label == "replaces" or random.random() < SAMPLED)]
     told = [pair for pair in _make_tellings() if random.random() < TOLD_SAMPLED]
     noted = [pair for path in WRITTEN_STORES for pair in _pair_notes(path, random)]
-    return [*written, *_read_known(), *basics, *told, *noted]
+    made = [pair for name in STORES for pair in _pair_topics(_read_wording(name), random)]
+    return [*written, *_read_known(), *basics, *told, *noted, *made, *_read_families(random)]
+
+
+def _pair_topics(wording: Wording, random: Random) -> Iterator[Sample]:
+    """Sentences of the topics of a store: with a later value, with the same one, of another thing and of
+    something else of the same thing; and its pairs that look alike.
+    """
+    for older, newer in wording.lookalikes.pairs:
+        yield Sample(older=older, newer=newer, label="apart")
+    for topic in wording.topics:
+        values = wording.people if isinstance(topic.values, str) else topic.values
+        rest = random.choice([each for each in wording.topics if each is not topic])
+        rest_values = wording.people if isinstance(rest.values, str) else rest.values
+        for _ in range(DRAWN):
+            (thing, other), (old, new, more) = random.sample(topic.subjects, 2), random.sample(values, 3)
+            says = random.choice(topic.says)
+            former = says if random.random() < SAID else random.choice(topic.moves)
+            older = _put(former, s=thing, v=old, o=more)
+            frames = [random.choice(topic.moves), random.choice((*topic.moves, *topic.says, *topic.ends))]
+            for frame in frames:
+                yield Sample(older=older, newer=_put(frame, s=thing, v=new, o=old), label="replaces")
+            same, move = random.choice(topic.says), random.choice((*topic.moves, *topic.ends, *topic.says))
+            if same != former:
+                yield Sample(older=older, newer=_put(same, s=thing, v=old, o=more), label="apart")
+            yield Sample(
+                older=older, newer=_put(move, s=other, v=new, o=random.choice((old, more))), label="apart"
+            )
+            first, second = random.sample(rest_values, 2)
+            move = random.choice((*rest.moves, *rest.says))
+            yield Sample(older=older, newer=_put(move, s=thing, v=first, o=second), label="apart")
+
+
+def _read_families(random: Random) -> Iterator[Sample]:
+    """The pairs of changes/families.txt: see its head."""
+    _, *families = (HERE / "changes" / "families.txt").read_text("utf-8").split("\n@ ")
+    for family in families:
+        slots, *lines = family.strip().splitlines()
+        lists = {name: words.split("; ") for name, words in re.findall(r"(\w)=([^|]*?)(?: \||$)", slots)}
+        olds = [line[2:] for line in lines if line[0] == "<"]
+        news = [line[2:] for line in lines if line[0] == "="]
+        for line in lines * DRAWN:
+            if line[0] == "<":
+                continue
+            words = _draw_words(lists, random)
+            before = {**words, "v": words["o"], "o": words["x"]}
+            told = random.random() < SAID or line[2:] in news[-1:]
+            former = random.choice(olds if told else [*olds, *news[:-1]])
+            older = _put(former, **(words if former in olds else before))
+            label = "replaces" if line[0] == "=" else "apart"
+            yield Sample(older=older, newer=_put(line[2:], **words), label=label)
+
+
+def _draw_words(lists: Mapping[str, Sequence[str]], random: Random) -> dict[str, str]:
+    things, values = lists.get("s", ["it", "it"]), lists.get("v", [""])
+    thing, other = random.sample(things, 2)
+    old, new, third = random.sample(values, 3) if len(values) > 2 else (*values, "", "", "")[:3]
+    person, second = random.sample(PEOPLE, 2)
+    return {"s": thing, "t": other, "o": old, "v": new, "x": third, "p": person, "q": second}
+
+
+def _put(frame: str, **words: str) -> str:
+    """A frame with its words; a slot in capitals begins with one."""
+    capitals = {name.upper(): word[:1].upper() + word[1:] for name, word in words.items()}
+    text = frame
+    for _ in range(2):  # a value may name a person
+        text = re.sub(r"\{(\w)\}", lambda slot: {**words, **capitals}.get(slot[1], slot[0]), text)
+    return text
 
 
 def _pair_notes(path: Path, random: Random) -> Iterator[Sample]:
@@ -222,10 +294,7 @@ def _cross(written: Sequence[Sample]) -> Iterator[Sample]:
 
 def _read_store(name: str, seed: int) -> Iterator[Sample]:
     """The candidates of a made-up store and of small parts of it."""
-    wording = tomllib.loads((HERE.parent / "answers" / "work.toml").read_text("utf-8"))
-    if name != "work":
-        wording |= tomllib.loads((HERE / "stores" / f"{name}.toml").read_text("utf-8"))
-    told_of = msgspec.convert(wording, Wording)
+    told_of = _read_wording(name)
     teller = Teller(told_of if seed % 2 else _share_subjects(told_of), seed, START)
     tell_changes(teller, 0)
     tell_facts(teller)
@@ -236,6 +305,13 @@ def _read_store(name: str, seed: int) -> Iterator[Sample]:
     share = 0.5 if name == "work" else 1.0
     for part in [told, *_divide(told, Random(seed))]:
         yield from _find_candidates(part, vectors, share)
+
+
+def _read_wording(name: str) -> Wording:
+    wording = tomllib.loads((HERE.parent / "answers" / "work.toml").read_text("utf-8"))
+    if name != "work":
+        wording |= tomllib.loads((HERE / "stores" / f"{name}.toml").read_text("utf-8"))
+    return msgspec.convert(wording, Wording)
 
 
 def read_written(path: Path, seed: int) -> Iterator[Sample]:

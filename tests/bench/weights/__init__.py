@@ -46,7 +46,8 @@ def _read_supersession() -> bytes:
 
 def _read_meaning() -> bytes:
     changes = sorted((claims.HERE / "changes").glob("*.txt"))
-    return _read_files(claims.HERE / "pairs.jsonl", claims.KNOWN, *changes)
+    stores = (claims.HERE / "stores" / f"{name}.toml" for name in claims.STORES)
+    return _read_files(claims.HERE / "pairs.jsonl", claims.KNOWN, *changes, *stores)
 
 
 def read_playbook_examples() -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from tests.bench.weights.graphs import Graph, Matrix, share
 
 HEADS, EPSILON, STEPPED = 12, 1e-12, 12
 """Heads of attention, what LayerNorm adds, and to a multiple of how many tokens texts are filled up."""
-EPOCHS, BATCH, RATE, DECAY, DROPPED, WARM = 5, 16, 2e-4, 0.01, 0.05, 0.1
+EPOCHS, BATCH, RATE, DECAY, DROPPED, WARM = 4, 16, 2e-4, 0.01, 0.05, 0.1
 """Rounds over all pairs, pairs of a step, the highest rate and how it begins, the decay of weights, and the
 share of states that are dropped while it learns."""
 SOFT = 0.02
