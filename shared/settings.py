@@ -31,7 +31,7 @@ SECRETS = tuple(
 """The settings that are printed nowhere."""
 SECRET_FILES = {f"{name}_file": name for name in SECRETS}
 """Names under which a secret is given as the path of a file, whose whole content it is."""
-HIDDEN = (*SECRETS, "agents", "deliver", "deliver_secrets", "audit_witness")  # those may hold one
+HIDDEN = (*SECRETS, "agents", "deliver", "deliver_secrets", "audit_witness", "mcp")  # those may hold one
 DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
@@ -109,15 +109,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     their snapshots (7); 0: never. What open goals have stays, and so do the log and memory."""
     briefing_ttl: Seconds = 300.0
     """Seconds until a briefing is composed again although nothing changed."""
-    briefed_agents: tuple[str, ...] = (
-        "conductor",
-        "engineer",
-        "scout",
-        "critic",
-        "nexus",
-        "cortex",
-        "frontier",
-    )
+    briefed_agents: tuple[str, ...] = tuple("conductor engineer scout critic nexus cortex frontier".split())
     """The agents whose briefings are kept ready."""
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
@@ -148,6 +140,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
     """What single agents have for themselves, as ``[agents.critic]`` with ``brain = "anthropic:MODEL"``."""
+    mcp: dict[str, Any] = {}
+    """Servers whose tools agents get, as ``[mcp.NAME]`` with ``command = "python"``; docs/mcp.md."""
     brain_local: bool = False
     """Whether only models in your own network may be asked: any other is refused at the start."""
     leaves: Leaves = {}
@@ -364,7 +358,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     state_dir = Path(
         env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
     )
-    config = Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml").expanduser()
+    config = settings_file(state_dir, env)
     of_channels = env.items() - without_secrets(env).items()
     secrets = {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in of_channels if text}
     values = {"state_dir": str(state_dir), **_from_file(config, env), "deliver_secrets": secrets}
@@ -382,6 +376,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         shown = "(hidden)" if name in HIDDEN else f"{given.get(name)!r:.100}"
         hint = get_type_hints(Settings, include_extras=True)[name]
         raise ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}") from None
+
+
+def settings_file(state_dir: Path, env: Mapping[str, str] | None = None) -> Path:
+    """The mailroom.toml of the installation in ``state_dir``, which need not be there."""
+    named = (os.environ if env is None else env).get("MAILROOM_CONFIG")
+    return Path(named or state_dir / "mailroom.toml").expanduser()
 
 
 def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
@@ -451,6 +451,8 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
     if "audit_witness" in values or not isinstance(audit := values.pop("audit", {}), dict):
         raise ConfigError(f"{path}: audit_witness is none here", "Write 'witness = [...]' below '[audit]'")
     values |= {f"audit_{name}": value for name, value in audit.items()}
+    if isinstance(servers := values.pop("mcpServers", {}), dict) and servers:  # as hosts write it
+        values["mcp"] = servers | values.get("mcp", {})
     for name in values:
         _require_known(name, f"{path}: {name}")
     if "deliver_secrets" in values:

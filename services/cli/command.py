@@ -67,6 +67,7 @@ SECTIONS = {
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {
+        "mcp": (".command:mcp", "Tools of MCP servers for the agents."),
         "token": ("token:token", "Make, list and revoke tokens for scripts."),
         "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
@@ -99,6 +100,14 @@ MEMORY_COMMANDS = {
     "export": ("memory.transfer:export", "Export memory to FILE."),
     "import": ("memory.transfer:import_records", "Import nodes and edges from FILE."),
     "ingest": ("memory.ingest:ingest", "Have memory take in files, or all files of folders."),
+}
+MCP_COMMANDS = {
+    "add": ("mcp:add", "Add the server NAME: a COMMAND, run in the jail, or a URL."),
+    "list": ("mcp:list_servers", "List the servers, their tools, and who has them."),
+    "try": ("mcp:try_tool", "Call TOOL of the server NAME with ARGS, a JSON object."),
+    "login": ("mcp:login", "Sign in at the server NAME, by the browser."),
+    "pin": ("mcp:pin", "Show what changed of the server NAME, and approve it."),
+    "remove": ("mcp:remove", "Remove the server NAME."),
 }
 MEANT = {
     "approve": "approvals",
@@ -324,6 +333,11 @@ def cli() -> None:
 @click.group(cls=LazyGroup, table=MEMORY_COMMANDS)
 def memory() -> None:
     """Add, search and maintain the agents' shared memory."""
+
+
+@click.group(cls=LazyGroup, table=MCP_COMMANDS)
+def mcp() -> None:
+    """Tools of MCP servers for the agents."""
 
 
 @click.command(

@@ -24,6 +24,7 @@ from shared.gate.registries import PUBLIC, Registry, open_reach
 from shared.llm.config import Role, settings_of
 from shared.llm.protocol import Message
 from shared.log import logger
+from shared.mcp.tools import ServerTools
 from shared.memory import Memory
 from shared.messaging.approval_requests import Approvals
 from shared.messaging.correspondence import RequestReply, Threads
@@ -63,6 +64,14 @@ class AgentContext:
         self.requests = RequestReply(bus)
         self.threads = Threads(bus, self.requests)
         self.approvals = Approvals(bus, settings.approval_timeout)
+        self.tools = ServerTools(
+            profile,
+            settings,
+            self.actions,
+            approvals=self.approvals,
+            requests=self.requests,
+            models=self.models,
+        )
         self._peers = ActionRegistry(profile.name)
         self._peers.register(PeerActions(profile.name, self.delegation, self.requests, self.directory))
         self._background: set[asyncio.Task[Any]] = set()
@@ -210,7 +219,8 @@ class AgentContext:
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
         name = current.next_key(key or "t") if current else ""
         checkpoints = Checkpoints(self.bus, current, name, self.models.usage) if current else None
-        chosen = (*self.profile.tools, READ_SKILL) if actions is None and self.profile.tools else None
+        own_tools = (*self.profile.tools, *self.tools.names, READ_SKILL)
+        chosen = own_tools if actions is None and self.profile.tools else None
         reaching = offered_actions(current.hops) if current and not alone else ()
         others = [name for name in reaching if chosen is None or name in chosen]
         if others and (present := await self.directory.text(self.profile.name)):

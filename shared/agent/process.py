@@ -165,6 +165,7 @@ class AgentProcess:
         self.agent.context.spawn(self._executor.watch_claims())
         self.agent.context.spawn(self.control.follow())
         if profile.name != subjects.MEMORY_DAEMON:
+            self.agent.context.spawn(self.agent.context.tools.follow())
             self.agent.context.spawn(self._write_agent_node())
             await self.agent.context.models.follow_memory()
         try:
@@ -195,6 +196,7 @@ class AgentProcess:
                 await self._peers.return_lost()
             await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
         await self.agent.context.stop_background()
+        await self.agent.context.tools.close()
         if self._started:
             await self.agent.on_stop()
         await self._bus.close()
@@ -269,6 +271,7 @@ class AgentProcess:
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
             unplanned=unplanned_of(dict(self.agent.context.actions.items())),
             paused=self._paused,
+            servers=self.agent.context.tools.running,
         )
         await self._bus.store(self._presence_subject(), presence.to_json())
 

@@ -293,7 +293,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     ``schemas`` are the JSON schemas of the actions' parameters, ``unplanned`` the actions that no plan names,
     ``load`` counts the messages being handled,
     ``concurrency`` how many may be at once. ``space`` is the PID namespace of ``pid``. ``paused``: it takes
-    no new tasks.
+    no new tasks. ``servers`` are the MCP servers that run for it.
     """
 
     agent: AgentName
@@ -314,6 +314,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     schemas: dict[str, Any] = {}
     unplanned: tuple[str, ...] = ()
     paused: bool = False
+    servers: tuple[str, ...] = ()
 
 
 class AgentControl(Envelope, frozen=True, kw_only=True, tag="agent_control.v1"):

@@ -12,8 +12,8 @@ from shared.jailer import read_spec
 from shared.jailer.mounts import enter_mount_namespace, prepare_user_namespace
 from shared.jailer.supervisor import harden_process, seal_program, supervise
 
-DESCRIPTORS = 5
-"""The descriptors in a message: the specification, output, errors, seccomp filter, and control socket."""
+DESCRIPTORS = 6
+"""The descriptors in a message: the specification, input, output, errors, seccomp filter, control socket."""
 
 FORK_DELAY = 0.005  # Seconds before the next supervisor is forked: bubblewrap is to have the processor first
 
@@ -74,7 +74,7 @@ def _await_spec(place: str, program: str, is_root: bool, taken: int) -> None:
         os.open(os.devnull, os.O_RDONLY)  # in place of the socket
         for fd in files:  # descriptors from a socket are inherited by default
             os.set_inheritable(fd, False)
-        wanted, output, errors, seccomp, control = files
+        wanted, *streams, seccomp, control = files
         # Opened again: other supervisors read the shared one, so its position is not at the start.
         own_seccomp = os.open(f"/proc/self/fd/{seccomp}", os.O_RDONLY)
         os.close(seccomp)
@@ -84,6 +84,6 @@ def _await_spec(place: str, program: str, is_root: bool, taken: int) -> None:
         if problem:
             caller.sendall(json.dumps({"problem": problem}).encode())
             return
-        supervise(read_spec(wanted, place), place, caller, output, errors, own_seccomp)
+        supervise(read_spec(wanted, place), place, caller, streams, own_seccomp)
     finally:
         os._exit(0)

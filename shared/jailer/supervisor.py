@@ -10,7 +10,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +31,11 @@ MFD_EXEC = 0x10  # The file will be run. Since Linux 6.3, which may be set to re
 
 
 def supervise(
-    spec: JailSpec, place: str, control: socket.socket, output: int, errors: int, seccomp: int
+    spec: JailSpec, place: str, control: socket.socket, streams: Sequence[int], seccomp: int
 ) -> None:
     """Run ``spec``, with the jailer's folder ``place``, and report its end to ``control`` as a JSON object.
+
+    ``streams`` are its input, output and errors.
 
     ``{"exit": N}`` is bubblewrap's exit code, with ``"ended"``, the reason, if the supervisor ended it, and
     ``"stopped"`` if that was asked for; ``{"problem": "..."}`` says why it was not run. When the other end of
@@ -41,7 +43,7 @@ def supervise(
     SIGKILL.
     """
     try:
-        report = _supervise(spec, place, control, output, errors, seccomp)
+        report = _supervise(spec, place, control, streams, seccomp)
     except (OSError, ValueError) as error:
         report = {"problem": str(getattr(error, "strerror", None) or error)}
     with contextlib.suppress(OSError):
@@ -61,7 +63,7 @@ def harden_process() -> None:
 
 
 def _supervise(
-    spec: JailSpec, place: str, control: socket.socket, output: int, errors: int, seccomp: int
+    spec: JailSpec, place: str, control: socket.socket, streams: Sequence[int], seccomp: int
 ) -> dict[str, Any]:
     if os.geteuid() == 0:
         spec = remap_owners(spec, place)
@@ -71,8 +73,8 @@ def _supervise(
     # bubblewrap holds both ends of the gate: if this process dies, the gate stays closed.
     files = {"--json-status-fd": their_status, "--block-fd": gate, "--sync-fd": our_gate}
     files["--seccomp"] = seccomp
-    bwrap = _start(spec, output, errors, files)
-    for fd in (their_status, gate, output, errors, seccomp):
+    bwrap = _start(spec, streams, files)
+    for fd in (their_status, gate, *streams, seccomp):
         os.close(fd)
     command = None
     try:
@@ -99,7 +101,7 @@ def _supervise(
     return {**report, "exit": code}
 
 
-def _start(spec: JailSpec, output: int, errors: int, files: dict[str, int]) -> int:
+def _start(spec: JailSpec, streams: Sequence[int], files: dict[str, int]) -> int:
     program, environment = seal_program(spec.bubblewrap[0])
     passed = {**files, "--args": _write_options(spec)}
     for fd in passed.values():
@@ -109,11 +111,7 @@ def _start(spec: JailSpec, output: int, errors: int, files: dict[str, int]) -> i
         program,
         [spec.bubblewrap[0], *words, "--", *spec.command],
         environment,  # the command's own is among the options: here it could make bubblewrap load a library
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, output, 1),
-            (os.POSIX_SPAWN_DUP2, errors, 2),
-        ],
+        file_actions=[(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)],
         # Ignored signals stay ignored in the new program, and Python ignores the last two.
         setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ],
         setsid=True,

@@ -296,11 +296,13 @@ BY_FAMILY = {
     "run": Risk("medium", "It runs a program whose content was not examined. The jail confines it."),
     "git": Risk("medium", "It changes what git keeps in the agent's copy, not in your folder."),
     "reach": Risk("medium", "It opens a way to the network."),
+    "mcp": Risk("medium", "A program of others does it, with all that [mcp.NAME] of the settings gives it."),
 }
 """By the first part of a rule's name (shared/policy/rules.toml)."""
 BY_RULE = {
     "destroy.workspace": Risk("low", "It deletes the agent's own copy, and a snapshot brings that back."),
     "git.discard": Risk("low", "It throws away work in the agent's own copy."),
+    "mcp.destructive": Risk("high", "The tool says itself that it can destroy something."),
     "git.remote": Risk("high", "Later work would go to another place."),
 }
 """Rules whose grade differs from that of their family."""

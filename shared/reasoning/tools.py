@@ -93,13 +93,12 @@ class Toolbox:
                 "Change what is around it, by an edit that leaves it out, or tell the person what to do",
             )
         try:
-            params = msgspec.convert(msgspec.json.decode(arguments or "{}"), action.params)
+            return action.convert(msgspec.json.decode(arguments or "{}"))
         except (msgspec.MsgspecError, RecursionError) as error:
             wanted = "; ".join(f"{key}: {info}" for key, info in action.param_infos.items()) or "none"
             raise ActionError(
                 f"The parameters of {name} are wrong: {str(error)[:500]}", f"They are: {wanted}"
             ) from None
-        return msgspec.structs.asdict(params)
 
     async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
         """Call an action that does not end the loop."""

@@ -2,12 +2,13 @@
 
 from shared.sandbox.command import CommandResult, connection_observer, run_command
 from shared.sandbox.confined import is_older, remove_tree
-from shared.sandbox.execution import check_jail, read_processor_time
+from shared.sandbox.execution import OutputCapture, check_jail, read_processor_time
 from shared.sandbox.jail import Limits, Reach
 
 __all__ = [
     "CommandResult",
     "Limits",
+    "OutputCapture",
     "Reach",
     "check_jail",
     "connection_observer",

@@ -97,18 +97,21 @@ async def run_command(
     limits: Limits | None = None,
     reach: Reach | None = None,
     started: Callable[[int], None] | None = None,
+    source: int | None = None,
+    output: OutputCapture | None = None,
 ) -> CommandResult:
-    """Run ``argv`` in ``cwd``, in the jail, for at most ``timeout`` seconds.
+    """Run ``argv`` in ``cwd``, in the jail, for at most ``timeout`` seconds (``math.inf``: until cancelled).
 
     Of the machine's files the command sees /usr, the tool chains on the PATH, and at their own paths the
     ``writable`` folders (the only ones it can change), the ``readable`` ones, and ``cwd`` (read-only unless
     it lies in a writable one). No other command must be able to replace one of these folders. Home and /tmp
     are the command's own and removed afterwards; there is no network but the hosts of ``reach``, by a proxy
-    that the environment names, no input, no other process, and of the caller's environment only the PATH, to
-    which ``env`` is added. Up to ``output_limit`` bytes of its output are returned, half from the start and
-    half from the end; ``log_path`` gets up to LOG_LIMIT. When its time is up, or when
-    the caller is cancelled or dies, every process it started gets ``stop_signal`` and GRACE seconds later
-    SIGKILL; none outlives it. ``started`` is told the process that all of them descend from.
+    that the environment names, no input but that of the descriptor ``source``, no other process, and of the
+    caller's environment only the PATH, to which ``env`` is added. Up to ``output_limit`` bytes of its output
+    are returned, half from the start and half from the end, unless ``output`` takes it as it comes;
+    ``log_path`` gets up to LOG_LIMIT. When its time is up, or when the caller is cancelled or dies, every
+    process it started gets ``stop_signal`` and GRACE seconds later SIGKILL; none outlives it. ``started`` is
+    told the process that all of them descend from.
 
     Raises ActionError if the jail does not work here, if the program or a folder does not exist or may not be
     shown, or if no process can be started.
@@ -119,19 +122,19 @@ async def run_command(
         raise ActionError(f"Commands are refused, because the jail does not work here: {reason}")
     environment = {**_clean_environment(), **(proxy_environment(reach) if reach else {}), **(env or {})}
     _require_runnable(argv, cwd, environment["PATH"])
-    seconds = math.ceil(timeout * (os.cpu_count() or 1)) + 1
+    limits = limits or Limits(cpu_seconds=math.ceil(timeout * (os.cpu_count() or 1)) + 1)
     spec = compose_spec(
         launch(argv) if reach else argv,
         cwd=Path(os.path.abspath(cwd)),  # noqa: PTH100 - links are followed inside the jail
         mounts=visible_mounts(cwd, writable, readable, argv[0]),
         environment=environment,
-        limits=limits or Limits(cpu_seconds=seconds),
+        limits=limits,
         stop_signal=stop_signal,
     )
     with open_log(log_path) as log, span(SpanKind.COMMAND, argv[0], shlex.join(argv)) as command:
-        output = OutputCapture(output_limit, log)
+        output = output or OutputCapture(output_limit, log)
         errors = OutputCapture(output_limit, log) if separate_errors else None
-        ending, connections = await _execute(spec, timeout, output, errors, reach, started)
+        ending, connections = await _execute(spec, timeout, output, errors, reach, started, source)
         _record(command, ending, output, errors)
     if connections and (observe := connection_observer.get()):
         await observe(argv, connections)
@@ -166,12 +169,13 @@ async def _execute(
     errors: OutputCapture | None,
     reach: Reach | None,
     started: Callable[[int], None] | None,
+    source: int | None,
 ) -> tuple[Ending, tuple[Connection, ...]]:
     if reach is None:
-        return await execute(spec, timeout, output, errors, started), ()
+        return await execute(spec, timeout, output, errors, started, source), ()
     async with gate.open(reach) as passage:
         spec = spec._replace(mounts=[*spec.mounts, passage.mount])
-        ending = await execute(spec, timeout, output, errors, started)
+        ending = await execute(spec, timeout, output, errors, started, source)
     return ending, passage.connections
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -107,15 +108,17 @@ async def execute(
     output: OutputCapture,
     errors: OutputCapture | None = None,
     started: Callable[[int], None] | None = None,
+    source: int | None = None,
 ) -> Ending:
     """Carry out ``spec`` within ``seconds``; both streams go to ``output`` if ``errors`` is None.
 
-    ``started`` is told the process that all of the command's descend from.
+    ``started`` is told the process that all of the command's descend from. ``source`` is the descriptor that
+    it reads its input from; without one there is none to read.
 
     The whole process tree is gone when this returns, also when it is cancelled. Raises ActionError if the
     command was not run.
     """
-    run = _Run(spec, output, errors, started)
+    run = _Run(spec, output, errors, started, source)
     # A cancelled start could leave a process without an owner: the run is asked to stop instead.
     running = asyncio.ensure_future(run.finish(seconds))
     try:
@@ -136,8 +139,10 @@ class _Run:
         output: OutputCapture,
         errors: OutputCapture | None,
         started: Callable[[int], None] | None,
+        source: int | None,
     ) -> None:
         self.spec = spec
+        self.source = source
         self.started = started
         self.output = output
         self.errors = errors
@@ -157,12 +162,17 @@ class _Run:
             self.control.setblocking(False)
             with contextlib.ExitStack() as passed:
                 passed.enter_context(theirs)
+                source = self.source
+                if source is None:
+                    source = os.open(os.devnull, os.O_RDONLY)
+                    passed.callback(os.close, source)
                 output = self._listen(self.output, passed)
                 errors = self._listen(self.errors, passed) if self.errors else output
-                self.asked = jailer.send(self.spec, output, errors, theirs.fileno())
+                self.asked = jailer.send(self.spec, (source, output, errors), theirs.fileno())
             ending = asyncio.ensure_future(self._read_messages(self.control))
             stopped = asyncio.ensure_future(self.stop.wait())
-            await asyncio.wait({ending, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            limit = seconds if seconds < math.inf else None
+            await asyncio.wait({ending, stopped}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
             in_time = ending.done()
             if not in_time:

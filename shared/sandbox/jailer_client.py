@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from shared.errors import ActionError
@@ -103,8 +104,8 @@ class JailerClient(ServerProcess):
 
     seccomp = -1
 
-    def send(self, spec: JailSpec, output: int, errors: int, control: int) -> subprocess.Popen[bytes] | None:
-        """Have a command started, whose output and end come through these descriptors.
+    def send(self, spec: JailSpec, streams: Sequence[int], control: int) -> subprocess.Popen[bytes] | None:
+        """Have a command started: its input, output and errors are ``streams``, its end comes by ``control``.
 
         Returns the process that was asked. Raises ActionError if no process can be started.
         """
@@ -112,10 +113,10 @@ class JailerClient(ServerProcess):
         try:
             with self.lock:
                 try:
-                    socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
+                    socket.send_fds(self._open(), [b"."], [fd, *streams, self.seccomp, control])
                 except ConnectionError:  # the process was killed
                     self.close()
-                    socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
+                    socket.send_fds(self._open(), [b"."], [fd, *streams, self.seccomp, control])
                 return self.process
         except OSError as error:
             raise ActionError(f"No process can be started: {error.strerror}") from None

@@ -55,6 +55,18 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
             schema["properties"][name]["description"] = info
         return schema
 
+    def convert(self, value: Any) -> dict[str, Any]:
+        """``value`` as its parameters; raises msgspec.ValidationError."""
+        return msgspec.structs.asdict(msgspec.convert(value, self.params))
+
+    def explain(self, params: Mapping[str, Any]) -> str:
+        """What is wrong with ``params``, for people; empty if only ``convert`` can tell."""
+        return _find_problem(self, params)
+
+    async def run(self, owner: Any, params: Mapping[str, Any]) -> Any:
+        """Have ``owner`` perform it, with parameters that were checked."""
+        return await getattr(owner, self.name)(**params)
+
 
 def _inline(schema: Any, components: Mapping[str, Any]) -> Any:
     """``schema`` with what its references name in their places, without what that says to programmers."""
@@ -143,15 +155,21 @@ class ActionRegistry:
 
         Raises ConfigError for a reserved name.
         """
-        actions = collect_actions(owner)
+        self.add({name: Bound(owner, action) for name, action in collect_actions(owner).items()})
+
+    def add(self, actions: Mapping[str, Bound]) -> None:
+        """Add actions with their owners; raises ConfigError for a reserved name."""
         if taken := sorted(actions.keys() & self._reserved):
             raise ConfigError(
                 f"The skills of {self._agent!r} have an action named {taken[0]}, which is reserved for every "
                 "agent",
                 "Give it another name",
             )
-        bound = self._bound | {name: Bound(owner, action) for name, action in actions.items()}
-        self._bound = dict(sorted(bound.items()))
+        self._bound = dict(sorted({**self._bound, **actions}.items()))
+
+    def drop(self, names: Collection[str]) -> None:
+        """Remove actions that are there no longer."""
+        self._bound = {name: bound for name, bound in self._bound.items() if name not in names}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._bound)
@@ -231,12 +249,12 @@ async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> O
     if speaker is not None and not speaker.may(personal=action.personal):
         raise ActionError(speaker.refuse(action.name), ASK_YOURSELF)
     try:
-        checked = msgspec.convert(dict(params), action.params)
+        checked = action.convert(dict(params))
     except msgspec.ValidationError as error:
         names = ", ".join(action.param_infos) or "none"
-        problem = _find_problem(action, params) or str(error)
+        problem = action.explain(params) or str(error)
         raise ActionError(f"{action.name}: {problem}", f"Its parameters are: {names}") from None
-    result = await getattr(owner, action.name)(**msgspec.structs.asdict(checked))
+    result = await action.run(owner, checked)
     return result if isinstance(result, Outcome) else Outcome(output=str(result))
 
 

@@ -28,8 +28,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ``instructions`` are for agents that write to it, ``prompt`` is its system prompt, ``skills`` are the
     classes of its skills (``package.module.ClassName``). ``tools`` are the actions that a model gets in a
     loop, of its own and of those that reach other agents (empty: all); plans and people may name the others
-    too. ``concurrency`` is how many messages one process handles at once, ``options`` are for the agent's own
-    class.
+    too. ``mcp`` are the MCP servers whose tools it gets. ``concurrency`` is how many messages one process
+    handles at once, ``options`` are for the agent's own class.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     prompt: str = ""
     skills: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
     concurrency: int = 4
     options: dict[str, Any] = {}
 
@@ -165,6 +166,8 @@ def check_profile(profile: Profile) -> str:
         return f"it has {len(profile.skills)} skills, and {MAX_SKILLS} are allowed"
     if unknown := set(profile.options) - OPTIONS:
         return f"its option {min(unknown)!r} is not one of {', '.join(sorted(OPTIONS))}"
+    if profile.mcp:
+        return "it names MCP servers, which only [mcp.NAME] of mailroom.toml gives to specialists"
     texts = (profile.description, profile.instructions, profile.prompt, *map(str, profile.options.values()))
     if max(map(len, texts)) > MAX_WORDS:
         return f"one of its texts has more than {MAX_WORDS:,} characters"

@@ -600,6 +600,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         unplanned=("run_tests",),
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
         paused=True,
+        servers=("time",),
     ),
     c.MemoryWrite(
         **header(17, "critic", "memory"),

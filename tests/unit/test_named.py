@@ -117,7 +117,7 @@ def fault_of(words: list[str]) -> str:
         left = left[1:]
     options = {name for each in (*command.params, *cli.params) for name in (*each.opts, *each.secondary_opts)}
     options |= {"-h", "--help"}
-    for word in left:
+    for word in left[: left.index("--")] if "--" in left else left:  # what follows is another program's
         given = re.split(r"[=\[\]|]", word.lstrip("["))[0]
         if re.fullmatch(r"--?[a-z][a-z-]*", given) and given not in options:
             return f"{command.name} has no option {given}"

@@ -63,9 +63,7 @@ def init(*, store_key: bool, yes: bool, force: bool, no_try: bool, **given: str 
     """
     folder = given.pop("state_dir")
     config = load_settings(folder if isinstance(folder, Path) else None)
-    path = Path(
-        settings.environment().get("MAILROOM_CONFIG") or config.state_dir / "mailroom.toml"
-    ).expanduser()
+    path = settings.settings_file(config.state_dir)
     if not yes and not sys.stdin.isatty():
         raise StartError("There is no terminal to ask at", "Use --yes with options such as --brain")
     _require_free(path, replace=force, ask=not yes)

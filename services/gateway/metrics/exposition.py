@@ -265,6 +265,12 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
         ("agent",),
         [(processes[name], number) for name, number in server.processes.items()],
     )
+    yield _gauge(
+        "mailroom_mcp_servers",
+        "MCP servers that run for an agent",
+        ("agent", "server"),
+        [(processes[agent], name, number) for (agent, name), number in server.servers.items()],
+    )
     names = limited(server.dead, MAX_AGENTS)
     dead = [(names[agent], number) for agent, number in server.dead.items()]
     yield _gauge("mailroom_dead_letters", "Messages that could not be handled", ("agent",), dead)

@@ -1,6 +1,7 @@
 """What is read for one scrape: the index's tables, and what the server says of streams and durables."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -54,6 +55,7 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     queues: list[tuple[str, str, int, int]]
     processes: dict[str, int]
+    servers: dict[tuple[str, str], int]
     dead: dict[str, int]
     memory_version: int
     memory_lag: int
@@ -176,6 +178,7 @@ async def read_server(bus: Bus) -> ServerFigures:
             if depth is not None
         ],
         processes=processes,
+        servers=Counter((each.agent, server) for each in presences for server in each.servers),
         dead=dead,
         memory_version=version,
         memory_lag=sum(lag or ()),

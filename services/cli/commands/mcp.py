@@ -1,0 +1,284 @@
+"""``mailroom mcp``: MCP servers whose tools agents get: added, listed, tried, approved anew, removed."""
+
+import asyncio
+import contextlib
+import json
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import click
+import msgspec
+
+from services.cli.commands.options import format_examples, json_option
+from services.cli.output.console import open_console, print_block, print_json, print_result
+from shared import settings
+from shared.errors import ActionError, ConfigError, NotFound
+from shared.mcp.config import ServerConfig, add_server, read_host_file, read_servers, remove_server
+from shared.mcp.pins import Pin, compare, read_pin, remove_pin, write_pin
+from shared.mcp.remote import SignIn, tokens_path
+from shared.mcp.session import Session
+from shared.settings import Settings
+from shared.tasks.installed_agents import load_agents
+from shared.text.display import clean, count
+
+T = TypeVar("T")
+
+
+@click.command(
+    epilog=format_examples(
+        "mailroom mcp add time --for scout -- python -m mcp_server_time",
+        "mailroom mcp add notes --for '*' --write ~/notes -- notes-server ~/notes",
+        "mailroom mcp add tracker --for engineer --from ~/.claude.json",
+    )
+)
+@click.argument("name")
+@click.argument("command", nargs=-1, metavar="[URL | -- COMMAND...]")
+@click.option("--for", "agents", multiple=True, metavar="AGENT", help="Who gets its tools; * for all.")
+@click.option("--env", multiple=True, metavar="NAME=TEXT", help="A variable it sees.")
+@click.option("--secret", multiple=True, metavar="NAME=FILE", help="A variable whose text is in a file.")
+@click.option("--header", multiple=True, metavar="NAME=TEXT", help="Of a URL; ${NAME} is a secret.")
+@click.option("--reach", multiple=True, metavar="HOST", help="A host it may connect to.")
+@click.option("--read", multiple=True, metavar="PATH", help="What it may read.")
+@click.option("--write", multiple=True, metavar="PATH", help="What it may change.")
+@click.option("--login", "signs_in", is_flag=True, help="Sign in at the URL first, by the browser.")
+@click.option("--from", "file", type=click.Path(path_type=Path), help="Take it from a host's settings file.")
+@json_option
+def add(
+    name: str,
+    command: tuple[str, ...],
+    file: Path | None,
+    signs_in: bool,
+    as_json: bool,
+    **given: tuple[str, ...],
+) -> None:
+    """Add the server NAME: a COMMAND, run in the jail, or a URL.
+
+    It is started once, its tools are shown and kept as they are: what is new or different later is off until
+    'mailroom mcp pin NAME' approves it. A COMMAND has no network and sees no files but what is named here.
+    """
+    config = settings.load()
+    values: dict[str, Any] = read_host_file(file).get(name, {}) if file else {}
+    if file and not values:
+        raise NotFound(f"{file} describes no server {clean(name)}")
+    if command:
+        is_url = len(command) == 1 and command[0].startswith(("http://", "https://"))
+        values |= {"url": command[0]} if is_url else {"command": command[0], "args": command[1:]}
+    pairs = {"env": given["env"], "secrets": given["secret"], "headers": given["header"]}
+    values |= {key: {**values.get(key, {}), **_read_pairs(each)} for key, each in pairs.items() if each}
+    values |= {key: given[key] for key in ("agents", "reach") if given[key]}
+    # Agents run in another folder than this command.
+    values |= {key: [_place(each) for each in given[key]] for key in ("read", "write") if given[key]}
+    values |= {"secrets": {key: _place(each) for key, each in values.get("secrets", {}).items()}}
+    server = read_servers(msgspec.structs.replace(config, mcp={name: values}))[name]
+    if name in config.mcp:
+        raise ConfigError(f"There is a server {name!r} already", f"mailroom mcp remove {name} removes it")
+    pin = _use(name, server, Session.list_tools, signs_in=signs_in and bool(server.url))
+    path = add_server(config, name, server)
+    write_pin(config, pin)
+    if as_json:
+        print_json({"server": name, "digest": pin.digest, "tools": pin.tools})
+        return
+    _print_tools(pin)
+    click.echo(f"\n{name} is in {path}, with {count(len(pin.tools), 'tool')} pinned as {pin.digest[:12]}.")
+    using = [agent.name for agent in load_agents(config) if server.is_for(name, agent.profile)]
+    if using:
+        click.echo(
+            f"Have them start again to get it: {', '.join(f'mailroom agents restart {n}' for n in using)}"
+        )
+    else:
+        click.echo(f"No agent has it yet: name some as 'agents' in [mcp.{name}], or 'mcp' in a profile.")
+
+
+@click.command("list")
+@json_option
+def list_servers(as_json: bool) -> None:
+    """List the servers, their tools, and who has them.
+
+    None is started for it: the tools are those that were approved.
+    """
+    config = settings.load()
+    servers, agents = read_servers(config), load_agents(config)
+    pins = {name: read_pin(config, name) for name in servers}
+    using = {
+        name: [agent.name for agent in agents if server.is_for(name, agent.profile)]
+        for name, server in servers.items()
+    }
+    if as_json:
+        print_json({name: {"agents": using[name], "pin": pins[name]} for name in servers})
+        return
+    console = open_console()
+    for name, server in servers.items():
+        pin = pins[name]
+        print_block(
+            f"{name}  {clean(server.url or ' '.join((server.command, *server.args)))}", console, hang=2
+        )
+        print_block(f"  for {', '.join(using[name]) or 'no agent'}", console, hang=6)
+        if pin is None:
+            print_block(f"  Nothing of it is approved: mailroom mcp pin {name}", console, hang=6)
+        for action, tool in pin.actions().items() if pin else ():
+            print_block(f"  {action}: {clean(tool.description)[:200]}", console, hang=6)
+    if not servers:
+        click.echo("There is no server. 'mailroom mcp add' adds one.")
+
+
+@click.command(
+    "try", epilog=format_examples("""mailroom mcp try time get_current_time '{"timezone": "UTC"}\'""")
+)
+@click.argument("name")
+@click.argument("tool")
+@click.argument("args", default="{}")
+@json_option
+def try_tool(name: str, tool: str, args: str, as_json: bool) -> None:
+    """Call TOOL of the server NAME with ARGS, a JSON object.
+
+    It is your own call: no agent is asked, and no approval.
+    """
+    try:
+        params = json.loads(args)
+    except ValueError as error:
+        raise click.UsageError(f"ARGS is no JSON: {error}") from None
+    if not isinstance(params, dict):
+        raise click.UsageError("ARGS has to be a JSON object")
+
+    async def call(session: Session) -> Any:
+        now = await session.list_tools()
+        named = {**now.actions(), **{each.name: each for each in now.tools}}
+        if tool not in named:
+            known = ", ".join(each.name for each in now.tools)
+            raise NotFound(f"{name} has no tool {clean(tool)}; it has {clean(known)}")
+        return await session.call(named[tool], params)
+
+    answer = _use(name, _find(settings.load(), name), call)
+    print_result(answer, answer.text, as_json)
+    if answer.failed:
+        raise ActionError(f"{name} says that it failed")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Approve without asking.")
+@json_option
+def pin(name: str, yes: bool, as_json: bool) -> None:
+    """Show what changed of the server NAME, and approve it.
+
+    Agents get a tool only as it was approved: one that is new, renamed or different is off until then.
+    """
+    config = settings.load()
+    before, now = read_pin(config, name), _use(name, _find(config, name), Session.list_tools)
+    differences = list(compare(before, now))
+    told = {"server": name, "digest": now.digest, "differences": [word for word, _ in differences]}
+    for word, text in () if as_json else differences:
+        click.secho(word, bold=True)
+        click.echo("\n".join(f"  {line}" for line in text.split("\n")))
+    if not differences and before is not None:
+        same = f"Nothing changed: {count(len(now.tools), 'tool')}, pinned as {now.digest[:12]}."
+        print_result(told, same, as_json)
+        return
+    if not yes:
+        question = f"Approve {name} as it is now ({count(len(differences), 'difference')})?"
+        click.confirm(question, abort=True, err=as_json)
+    write_pin(config, now)
+    print_result(told, f"Pinned as {now.digest[:12]}.", as_json)
+
+
+@click.command()
+@click.argument("name")
+@json_option
+def remove(name: str, as_json: bool) -> None:
+    """Remove the server NAME.
+
+    Agents lose its tools at once; a server that runs for one ends when that agent starts again, or is idle.
+    """
+    config = settings.load()
+    path = remove_server(config, name)
+    remove_pin(config, name)
+    tokens_path(config, name).unlink(missing_ok=True)
+    print_result({"server": name, "file": path}, f"{name} is no longer in {path}.", as_json)
+
+
+@click.command()
+@click.argument("name")
+@json_option
+def login(name: str, as_json: bool) -> None:
+    """Sign in at the server NAME, by the browser.
+
+    Its tokens are kept in a file that only you can read. The browser has to be on this machine.
+    """
+    config = settings.load()
+    server = _find(config, name)
+    if not server.url:
+        raise ActionError(f"{name} is a command, which has secrets in files instead", "See docs/mcp.md")
+    tokens_path(config, name).unlink(missing_ok=True)
+    _use(name, server, Session.list_tools, signs_in=True)
+    path = tokens_path(config, name)
+    print_result({"server": name, "file": path}, f"Signed in at {name}: {path}", as_json)
+
+
+@contextlib.asynccontextmanager
+async def _receive() -> AsyncIterator[SignIn]:
+    """A page on this machine to which the browser comes back."""
+    came: asyncio.Future[tuple[str, str | None]] = asyncio.get_running_loop().create_future()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        words = (await reader.readline()).decode("latin-1").split()
+        query = parse_qs(urlsplit(words[1] if len(words) > 1 else "").query)
+        if not came.done() and (code := query.get("code")):
+            came.set_result((code[0], query.get("state", [None])[0]))
+        text = b"You can close this page, and go on where you were."
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" + text)
+        await writer.drain()
+        writer.close()
+
+    async def show(address: str) -> None:
+        click.echo(f"Sign in there, if no browser opens:\n{address}", err=True)
+        await asyncio.to_thread(webbrowser.open, address)
+
+    async def wait() -> tuple[str, str | None]:
+        return await came
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield SignIn(address=f"http://127.0.0.1:{port}/callback", open=show, wait=wait)
+
+
+def _use(
+    name: str, server: ServerConfig, work: Callable[[Session], Awaitable[T]], *, signs_in: bool = False
+) -> T:
+    """What ``work`` does with the server, which is started for it and ended; a person signs in first."""
+
+    async def run() -> T:
+        async with contextlib.AsyncExitStack() as stack:
+            sign_in = await stack.enter_async_context(_receive()) if signs_in else None
+            session = Session(name, server, settings=settings.load(), sign_in=sign_in)
+            stack.push_async_callback(session.close)
+            await session.start()
+            return await work(session)
+
+    return asyncio.run(run())
+
+
+def _find(config: Settings, name: str) -> ServerConfig:
+    servers = read_servers(config)
+    if name not in servers:
+        raise NotFound(f"There is no server {clean(name)}", "mailroom mcp list names the servers")
+    return servers[name]
+
+
+def _place(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _read_pairs(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = dict(each.split("=", 1) for each in given if "=" in each)
+    if len(pairs) < len(given):
+        raise click.UsageError("Write NAME=TEXT, each name once")
+    return pairs
+
+
+def _print_tools(pin: Pin) -> None:
+    click.secho(f"{pin.program or pin.server} {pin.version}, MCP {pin.protocol}", bold=True)
+    for tool in pin.tools:
+        click.echo("\n".join(f"  {line}" for line in tool.show().split("\n")))

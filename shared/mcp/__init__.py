@@ -1,0 +1,1 @@
+"""Tools of MCP servers for agents: servers in the jail or elsewhere, pinned tools, calls as actions."""
