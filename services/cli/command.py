@@ -67,6 +67,10 @@ SECTIONS = {
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {
+        "mcp": (
+            ".command:mcp",
+            "Tools of MCP servers for the agents; the office in programs that speak MCP.",
+        ),
         "token": ("token:token", "Make, list and revoke tokens for scripts."),
         "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
@@ -99,6 +103,11 @@ MEMORY_COMMANDS = {
     "export": ("memory.transfer:export", "Export memory to FILE."),
     "import": ("memory.transfer:import_records", "Import nodes and edges from FILE."),
     "ingest": ("memory.ingest:ingest", "Have memory take in files, or all files of folders."),
+}
+MCP_COMMANDS = {
+    "serve": ("mcp_serve:serve", "Offer the office as an MCP server on standard input and output."),
+    "install": ("mcp_hosts:install", "Have HOST use the office: a token, and its own settings file."),
+    "uninstall": ("mcp_hosts:uninstall", "Take both back."),
 }
 MEANT = {
     "approve": "approvals",
@@ -324,6 +333,11 @@ def cli() -> None:
 @click.group(cls=LazyGroup, table=MEMORY_COMMANDS)
 def memory() -> None:
     """Add, search and maintain the agents' shared memory."""
+
+
+@click.group(cls=LazyGroup, table=MCP_COMMANDS)
+def mcp() -> None:
+    """MCP servers for the agents, and the office as one for other programs."""
 
 
 @click.command(

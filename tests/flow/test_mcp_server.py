@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from shared.access.scopes import Scope
-from shared.subjects import CONDUCTOR, CRITIC, MEMORY_DAEMON, NEXUS
+from shared.subjects import CONDUCTOR, CRITIC, GATEWAY, MEMORY_DAEMON, NEXUS
 from tests.support.gateway import RunningGateway
-from tests.support.mcp_hosts import ERAS, connect, make_token
+from tests.support.mcp_hosts import ERAS, connect, connect_by_pipes, make_token
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 READS = {
@@ -62,6 +61,31 @@ async def test_a_host_submits_a_goal_and_waits_for_what_it_found(
         waited = await client.call_tool("wait_for_goal", arguments, progress_callback=hear)
         assert not waited.is_error
         found = waited.structured_content
-        assert found["ended"] and found["goal"]["outcome"] == "done"
+        assert found["ended"]
+        assert found["goal"]["outcome"] == "done"
         assert "1 passed" in found["report"]
         assert any("engineer" in each for each in told), told
+
+
+async def test_a_host_that_talks_by_pipes_does_the_same(running: RunningGateway, mode: str) -> None:
+    async with connect_by_pipes(running, mode) as client:
+        assert client.protocol_version == ERAS[mode]
+        kept = await client.call_tool("remember", {"title": f"The shop of {mode} opens at nine o'clock"})
+        assert not kept.is_error, kept
+        (node_id,) = kept.structured_content["ids"]
+        found = await client.call_tool("search_memory", {"text": f"when does the shop of {mode} open"})
+        assert found.structured_content["memories"][0]["id"] == node_id
+        uri = f"mailroom://memory/{node_id}"
+        assert "nine" in (await client.read_resource(uri)).contents[0].text
+        # The token of this machine's commands approves nothing here.
+        assert {tool.name for tool in (await client.list_tools()).tools} == READS | SUBMITS
+
+
+async def test_a_gateway_that_was_killed_is_waited_for(running: RunningGateway, mode: str) -> None:
+    async with connect_by_pipes(running, mode) as client:
+        begun = await client.call_tool("submit_goal", {"text": "What is new?", "key": f"killed-{mode}"})
+        running.office.kill(GATEWAY)
+        running.office.start(GATEWAY)
+        found = await client.call_tool("goal", {"goal_id": begun.structured_content["goal_id"]})
+        assert found.structured_content["goal"]["goal_id"] == f"killed-{mode}"
+        await running.office.ready(GATEWAY)

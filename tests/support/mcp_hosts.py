@@ -2,11 +2,13 @@
 
 import contextlib
 import itertools
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from shared.access.credentials import Tokens
@@ -29,6 +31,17 @@ async def connect(running: RunningGateway, token: str, mode: str = "auto") -> As
         transport = streamable_http_client(f"{running.url}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
             yield client
+
+
+@contextlib.asynccontextmanager
+async def connect_by_pipes(
+    running: RunningGateway, mode: str = "auto", name: str = ""
+) -> AsyncIterator[Client]:
+    """A client that starts ``mailroom mcp serve``."""
+    arguments = ["-m", "services.cli", "mcp", "serve", *(["--as", name] if name else [])]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=running.office.environment)
+    async with Client(stdio_client(server), mode=mode) as client:  # type: ignore[arg-type]
+        yield client
 
 
 def call(method: str, params: dict[str, Any] | None = None, number: int = 1) -> dict[str, Any]:
