@@ -174,10 +174,10 @@ class _Bridge:
             "Content-Type": "application/json",
             "Accept": "text/event-stream" if method == "GET" else "application/json, text/event-stream",
         }
-        given = {name: value for name, value in own.items() if value and "Mcp-Method" not in headers}
-        connection.request(
-            method, f"{parts.path.rstrip('/')}/mcp", data or None, {**every, **given, **headers}
-        )
+        if "Mcp-Method" not in headers:
+            every |= {name: value for name, value in own.items() if value}
+        path = api.parse_address(login.url).path.rstrip("/")
+        connection.request(method, f"{path}/mcp", data or None, {**every, **headers})
         return connection
 
     def _connect(self, deadline: float) -> tuple[api.Login, http.client.HTTPConnection]:
