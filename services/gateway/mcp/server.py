@@ -22,6 +22,8 @@ from starlette.requests import Request
 
 from services.gateway.api.agents import list_keys
 from services.gateway.call import Call, Gateway
+from services.gateway.mcp.prompts import get_prompt, list_prompts
+from services.gateway.mcp.tasks import Goals, begun, declares, serve_tasks
 from services.gateway.mcp.tools import TOOLS, Tool, schema_of
 from shared import subjects
 from shared.access.scopes import Person, Scope
@@ -66,17 +68,21 @@ def build_server(gateway: Gateway) -> Server[Any]:
         cache_hints={
             "tools/list": CacheHint(FRESH),
             "resources/templates/list": CacheHint(FRESH),
+            "prompts/list": CacheHint(FRESH),
             "server/discover": CacheHint(FRESH),
         },
         on_list_tools=offer.list_tools,
-        on_call_tool=offer.call_tool,
         on_list_resources=offer.list_resources,
         on_list_resource_templates=offer.list_templates,
         on_read_resource=offer.read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
         on_subscribe_resource=updates.subscribe_session,
         on_unsubscribe_resource=updates.unsubscribe_session,
         on_subscriptions_listen=ListenHandler(updates, max_buffered_events=100),
     )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, offer.call_tool)
+    serve_tasks(server, offer.goals)
     return server
 
 
@@ -124,6 +130,7 @@ class _Offer:
         self._tools = {tool.name: tool for tool in TOOLS}
         self._described = {tool.name: describe(tool) for tool in TOOLS}
         self._open: Counter[str] = Counter()
+        self.goals = Goals(self.run)
 
     async def list_tools(self, ctx: Context, _: object) -> types.ListToolsResult:
         """The tools that the person's scope admits."""
@@ -132,13 +139,20 @@ class _Offer:
             tools=[self._described[tool.name] for tool in TOOLS if tool.scope <= scope]
         )
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call a tool; what cannot be done is told as its result, for the model to read."""
-        tool = self._tools.get(params.name)
-        if tool is None:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | dict[str, Any]:
+        """Call a tool; what cannot be done is told as its result, for the model to read.
+
+        A goal is a task for a host that knows such.
+        """
+        if params.name not in self._tools:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:60]!r}")
         try:
-            answer = await self.run(ctx, tool, params.arguments or {})
+            answer = await self.run(ctx, params.name, params.arguments or {})
+            is_task = params.name == "submit_goal" and declares(ctx)
+            if is_task and (task := await self.goals.read(ctx, answer.goal_id)):
+                return begun(task)
         except (MailroomError, ValueError) as error:
             return failed(error)
         data = msgspec.json.encode(answer)
@@ -146,7 +160,7 @@ class _Offer:
             content=[types.TextContent(text=data.decode())], structured_content=msgspec.json.decode(data)
         )
 
-    async def run(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> Any:
+    async def run(self, ctx: Context, name: str, arguments: dict[str, Any]) -> Any:
         """What a tool answers; raises MailroomError also if the person has too many calls open."""
 
         async def report(progress: float, total: float, message: str) -> None:
@@ -157,7 +171,9 @@ class _Offer:
             raise MailroomError(f"{MOST_CALLS} calls are open already", "Wait for one of them")
         self._open[person.name] += 1
         try:
-            return await tool.run(Call(self._gateway, person, {}, "", request_of(ctx)), arguments, report)
+            return await self._tools[name].run(
+                Call(self._gateway, person, {}, "", request_of(ctx)), arguments, report
+            )
         finally:
             self._open[person.name] -= 1
 
@@ -222,14 +238,14 @@ class _Offer:
             raise MailroomError("no address of this office", "It begins with mailroom://")
         match parts.netloc:
             case "goal":
-                state = await self.run(ctx, self._tools["goal"], {"goal_id": name})
+                state = await self.run(ctx, "goal", {"goal_id": name})
                 found = state.report or f"# {state.goal.title}\n\n{state.goal.state}\n\n{state.answer}"
                 return found, "text/markdown"
             case "brief":
-                briefing = await self.run(ctx, self._tools["brief"], {"agent": name, **at})
+                briefing = await self.run(ctx, "brief", {"agent": name, **at})
                 return briefing.text, "text/markdown"
             case "memory":
-                found = await self.run(ctx, self._tools["read_memory"], {"id": name, **at})
+                found = await self.run(ctx, "read_memory", {"id": name, **at})
                 return msgspec.json.encode(found).decode(), "application/json"
         raise MailroomError("there are goal, brief and memory")
 

@@ -15,9 +15,8 @@ from services.gateway.conversations import ask as ask_desk
 from services.gateway.conversations import follow, read_turn, require_own
 from services.gateway.mcp.knowledge import MOST, Arguments, Few, Waiting, view_request
 from services.gateway.opened_evidence import read_report
-from shared.contracts import TOKEN, GoalBudget, TaskPriority, generate_id
+from shared.contracts import TOKEN, Goal, GoalBudget, TaskPriority, generate_id
 from shared.queries.progress import follow_to_results
-from shared.queries.results import find_goal
 from shared.text.display import count, flatten, shorten
 from shared.views.desk import Note, Turn
 from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
@@ -74,6 +73,7 @@ class GoalState(msgspec.Struct, frozen=True, kw_only=True):
 
     goal: GoalSummary
     ended: bool
+    changed_at: str
     answer: str
     reason: str
     review: str
@@ -87,15 +87,20 @@ class GoalState(msgspec.Struct, frozen=True, kw_only=True):
 async def goal(call: Call, given: WhichGoal) -> GoalState:
     """How a goal stands."""
     page = await read_goal_page(call)
-    known = call.gateway.index.store.goal(page.goal_id)
-    if known is None:
-        known, _ = await find_goal(call.gateway.bus, page.goal_id)
+    known = call.gateway.index.store.goal(page.goal_id) or Goal(
+        goal_id=page.goal_id,
+        text=page.text,
+        requester=page.requester,
+        person=page.person,
+        submitted_at=page.submitted_at,
+    )
     report = ""
     if page.has_report:
         report = await asyncio.to_thread(read_report, call.gateway.settings, known)
     return GoalState(
         goal=(await goals_api.summarize_goals(call.gateway, [known]))[0],
         ended=known.status.final,
+        changed_at=page.ended_at or (page.messages[-1].time if page.messages else page.submitted_at),
         answer=shorten(page.answer, MOST),
         reason=page.reason,
         review=page.review,
