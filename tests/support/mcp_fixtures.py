@@ -253,6 +253,12 @@ class Fixtures:
         }
 
     async def call_tool(self, ctx: Context, params: Any) -> Any:
+        answer = await self._call(ctx, params)
+        if isinstance(answer, dict) and "resultType" not in answer:
+            return types.CallToolResult.model_validate(answer)
+        return answer
+
+    async def _call(self, ctx: Context, params: Any) -> Any:
         name = params.name
         if name in CONTENTS:
             return {"content": CONTENTS[name]}
@@ -456,7 +462,8 @@ class Fixtures:
                 contents = [text("With context")]
             case _:
                 return await self._inner["prompts/get"](ctx, params)
-        return {"messages": [{"role": "user", "content": each} for each in contents]}
+        messages = [{"role": "user", "content": each} for each in contents]
+        return types.GetPromptResult.model_validate({"messages": messages})
 
     async def complete(self, ctx: Context, params: Any) -> Answer:
         return {"completion": {"values": [], "total": 0, "hasMore": False}}
