@@ -47,7 +47,7 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 async def run(package: str, version: str, program: str, *arguments: str) -> str:
     """What a program of npm prints; a Node that is new enough comes with it."""
-    node = require_package(NODE, "24.14.0") / "node_modules" / NODE / "bin"
+    node = require_package(NODE, "24.22.3") / "node_modules" / NODE / "bin"
     folder = require_package(package, version)
     process = await asyncio.create_subprocess_exec(
         str(folder / "node_modules" / ".bin" / program),
@@ -76,3 +76,11 @@ async def test_every_scenario_of_a_revision_passes(running: RunningGateway, revi
 async def test_every_scenario_of_tasks_passes(running: RunningGateway, name: str) -> None:
     printed = await conform(running, "--scenario", f"tasks-{name}")
     assert re.search(r"Failed: 0/\d+|Passed: (\d+)/\1, 0 failed", printed), printed[-3000:]
+
+
+async def test_the_inspector_lists_and_calls(running: RunningGateway) -> None:
+    given = ("--cli", f"{running.url}/mcp", "--transport", "http", "--method")
+    listed = await run(INSPECTOR, "2.12.0", "mcp-inspector", *given, "tools/list")
+    assert '"submit_goal"' in listed, listed[-2000:]
+    called = await run(INSPECTOR, "2.12.0", "mcp-inspector", *given, "tools/call", "--tool-name", "agents")
+    assert "conductor" in called, called[-2000:]

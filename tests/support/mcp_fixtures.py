@@ -226,6 +226,9 @@ class Fixtures:
         return types.ListToolsResult(tools=[*found.tools, *fixtures])
 
     def schema(self, name: str) -> Answer:
+        if name == "tool_test_header":
+            region = {"type": "string", "x-mcp-header": "Region"}
+            return {"type": "object", "properties": {"region": region}}
         if name != "tool_json_schema_2020_12_tool":
             return {"type": "object"}
         address = {
@@ -348,6 +351,9 @@ class Fixtures:
         found = await self._ask(ctx, elicit("Please select values", **properties))
         return done(f"Elicitation completed: action={found['action']}, content={found.get('content')}")
 
+    async def tool_test_header(self, ctx: Context, given: Answer) -> Answer:
+        return done("done")
+
     async def tool_json_schema_2020_12_tool(self, ctx: Context, given: Answer) -> Answer:
         return done("done")
 
@@ -465,8 +471,8 @@ class Fixtures:
         messages = [{"role": "user", "content": each} for each in contents]
         return types.GetPromptResult.model_validate({"messages": messages})
 
-    async def complete(self, ctx: Context, params: Any) -> Answer:
-        return {"completion": {"values": [], "total": 0, "hasMore": False}}
+    async def complete(self, ctx: Context, params: Any) -> types.CompleteResult:
+        return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
 
     async def set_level(self, ctx: Context, params: Any) -> types.EmptyResult:
         return types.EmptyResult()
