@@ -1,15 +1,24 @@
 """The office as hosts of MCP use it, over HTTP, in both eras of the protocol."""
 
+import asyncio
+import sys
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from mcp_types import CLIENT_CAPABILITIES_META_KEY as CAPABILITIES
+from mcp_types import ResourceUpdatedNotification
 
+from services.cli.commands.mcp_hosts import HOSTS
+from services.gateway.mcp.tasks import EXTENSION
+from shared.access.credentials import Tokens
 from shared.subjects import CONDUCTOR, CRITIC, GATEWAY, MEMORY_DAEMON, NEXUS
 from tests.support.gateway import RunningGateway
-from tests.support.mcp_hosts import ERAS, connect, connect_by_pipes, make_token
+from tests.support.mcp_hosts import ERAS, call, connect, connect_by_pipes, headers_of, make_token
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 READS = {
@@ -89,3 +98,120 @@ async def test_a_gateway_that_was_killed_is_waited_for(running: RunningGateway, 
         found = await client.call_tool("goal", {"goal_id": begun.structured_content["goal_id"]})
         assert found.structured_content["goal"]["goal_id"] == f"killed-{mode}"
         await running.office.ready(GATEWAY)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
+    running: RunningGateway, tmp_path: Path, host: str
+) -> None:
+    place = tmp_path / "settings"
+    before = b"# mine\r\n" if host == "codex" else b'// mine\r\n{"theme": "dark", /* last */}'
+    if host != "zed":  # which has no file yet
+        place.write_bytes(before)
+        place.chmod(0o640)
+
+    async def run(*arguments: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "services.cli",
+            "mcp",
+            *arguments,
+            env=running.office.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        printed, _ = await process.communicate()
+        return process.returncode or 0, printed.decode()
+
+    status, printed = await run("install", host, "--file", str(place), "--print")
+    assert (status, "+++" in printed) == (0, True), printed
+    assert not any(token.name == host for token in Tokens(running.config).list())
+    status, printed = await run("install", host, "--file", str(place), "--yes")
+    assert status == 0, printed
+    assert "conductor: running" in printed
+    assert host in {token.name for token in Tokens(running.config).list()}
+    written = place.read_text()
+    assert "mr_" not in written  # the token stays with the office
+    assert (await run("install", host, "--file", str(place), "--yes"))[0] == 1
+    async with connect_by_pipes(running, name=host) as client:
+        assert not (await client.call_tool("remember", {"title": f"{host} is installed since noon"})).is_error
+    status, printed = await run("uninstall", host)
+    assert status == 0, printed
+    assert place.exists() is (host != "zed")
+    if host != "zed":
+        assert place.read_bytes() == before
+        assert place.stat().st_mode & 0o777 == 0o640
+    assert host not in {token.name for token in Tokens(running.config).list()}
+
+
+async def test_a_goal_is_a_task_that_outlives_the_gateway(running: RunningGateway, shop: Path) -> None:
+    token = make_token(running)
+
+    async def send(method: str, **params: Any) -> dict[str, Any]:
+        message = call(method, params)
+        message["params"]["_meta"][CAPABILITIES] = {"extensions": {EXTENSION: {}}}
+        async with running.stranger() as client:
+            answer = await client.post("/mcp", json=message, headers=headers_of(message, token))
+            return answer.json()
+
+    given = {"text": f"Run the tests of {shop}"}
+    begun = (await send("tools/call", name="submit_goal", arguments=given))["result"]
+    assert begun["resultType"] == "task"
+    assert begun["status"] == "working"
+    running.office.kill(GATEWAY)
+    running.office.start(GATEWAY)
+    await running.office.ready(GATEWAY)
+
+    async def ended() -> dict[str, Any] | None:
+        task = (await send("tasks/get", taskId=begun["taskId"]))["result"]
+        return task if task["status"] != "working" else None
+
+    task = await eventually(ended, 60)
+    assert task["status"] == "completed"
+    assert "1 passed" in task["result"]["content"][0]["text"]
+    assert (await send("tasks/cancel", taskId=begun["taskId"]))["result"]["resultType"] == "complete"
+    unknown = await send("tasks/get", taskId="none")
+    assert unknown["error"]["code"] == -32602
+    stopped = (await send("tools/call", name="submit_goal", arguments={**given, "key": "stopped"}))["result"]
+    assert stopped["taskId"] == "stopped"
+    await send("tasks/cancel", taskId="stopped")
+    assert (await send("tasks/get", taskId="stopped"))["result"]["status"] == "cancelled"
+
+
+async def test_reports_and_briefings_are_resources_whose_changes_are_told(
+    running: RunningGateway, mode: str, shop: Path
+) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            told.put_nowait(str(message.params.uri))
+
+    name = f"followed-{mode}"
+    uri = f"mailroom://goal/{name}"
+    async with connect(running, make_token(running), mode, message_handler=hear) as client:
+        following = None
+        if mode == "legacy":
+            with warnings.catch_warnings(action="ignore"):  # of 2025-11-25 alone
+                await client.subscribe_resource(uri)
+        else:
+
+            async def listen() -> None:
+                async with client.listen(resource_subscriptions=[uri]) as events:
+                    async for event in events:
+                        told.put_nowait(event.uri)
+
+            following = asyncio.create_task(listen())
+            await asyncio.sleep(0.5)
+        await client.call_tool("submit_goal", {"text": f"Run the tests of {shop}", "key": name})
+        assert await asyncio.wait_for(told.get(), 20) == uri
+        if following is not None:
+            following.cancel()
+        await client.call_tool("wait_for_goal", {"goal_id": name, "seconds": 60})
+        assert "1 passed" in (await client.read_resource(uri)).contents[0].text
+        listed = {str(each.uri) for each in (await client.list_resources()).resources}
+        assert {uri, "mailroom://brief/engineer"} <= listed
+        versions = (await client.call_tool("brief", {"agent": "engineer"})).structured_content
+        past = await client.read_resource(f"mailroom://brief/engineer?at={versions['version']}")
+        assert past.contents[0].text == versions["text"]

@@ -24,12 +24,14 @@ def make_token(running: RunningGateway, scope: Scope = Scope.SUBMIT, name: str =
 
 
 @contextlib.asynccontextmanager
-async def connect(running: RunningGateway, token: str, mode: str = "auto") -> AsyncIterator[Client]:
+async def connect(
+    running: RunningGateway, token: str, mode: str = "auto", **options: Any
+) -> AsyncIterator[Client]:
     """A client at /mcp, of the era that ``mode`` chooses."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(f"{running.url}/mcp", http_client=http)
-        async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(transport, mode=mode, **options) as client:  # type: ignore[arg-type]
             yield client
 
 

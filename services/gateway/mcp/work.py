@@ -113,8 +113,8 @@ async def goal(call: Call, given: WhichGoal) -> GoalState:
 
 
 async def wait_for_goal(call: Call, given: WaitedGoal, report: Report) -> GoalState:
-    """Wait until a goal has ended, waits for a person, or the time is over."""
-    goal_id = call.path["goal_id"]
+    """Wait until a goal has ended, or the time is over."""
+    goal_id = (await read_goal_page(call)).goal_id  # one that nobody submitted would never end
     changes = follow_to_results(call.gateway.bus, call.gateway.settings, goal_id)
     try:
         async with asyncio.timeout(given.seconds), aclosing(changes):
