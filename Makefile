@@ -95,7 +95,7 @@ bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in Lo
 	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)
 
 bench-repositories: setup ## Test public repositories by hand and by Mailroom, DATA=folder of clones (ARGS="--write FILE")
-	$(BIN)/python -m tests.bench.repositories "$(DATA)" $(ARGS)
+	@$(BIN)/python -m tests.bench.repositories "$(DATA)" $(ARGS)
 
 prices: setup $(STAMPS)/bench ## Rewrite the table of model prices from the package genai-prices
 	$(BIN)/python -m tests.prices_table

@@ -190,6 +190,11 @@ def words(question_id: str) -> str:
     return f"words.{NEXUS}.{question_id}"
 
 
+def thoughts(agent: str, task_id: str) -> str:
+    """What a model writes for a task of ``agent``, sent by that agent alone, stored by nothing."""
+    return f"thoughts.{agent}.{task_id}"
+
+
 def event(agent: str, what: str) -> str:
     """Something that happened to an agent."""
     return f"event.{agent}.{what}"

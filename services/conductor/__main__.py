@@ -209,7 +209,11 @@ class Conductor(Agent):
         goal = continued.goal
         # The record from which agents at work on the goal learn what was added
         added = Instructions(
-            sender=subjects.CONDUCTOR, goal_id=goal.goal_id, instructions=goal.instructions, said=goal.said
+            sender=subjects.CONDUCTOR,
+            goal_id=goal.goal_id,
+            instructions=goal.instructions,
+            said=goal.said,
+            budget=goal.budget,
         )
         record = seal(subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, goal.goal_id), added)
         if not continued.again:

@@ -8,7 +8,7 @@ import msgspec
 
 from services.conductor.coverage import find_dropped, find_left_over
 from services.conductor.patterns import PatternBook
-from services.conductor.planner import NO_TASKS, Roster, request_of
+from services.conductor.planner import NO_TASKS, Roster, name_folder, request_of
 from services.conductor.playbook import Playbook, apply_playbook, find_places
 from services.conductor.report_sections import result_text
 from services.conductor.specialist_factory import SpecialistFactory
@@ -325,7 +325,7 @@ def tasks_of(plan: ModelPlan, goal: Goal) -> tuple[GoalTask, ...]:
         GoalTask(
             name=step.key,
             task_id=f"{goal.goal_id}-{step.key}-{number}1",
-            text=step.text,
+            text=step.text if step.action.strip() else name_folder(goal, step.text),
             assignee=step.agent,
             action=step.action.strip(),
             params=step.params if step.action.strip() else {},

@@ -13,6 +13,7 @@ from services.conductor.playbook import (
     MissingParameter,
     Playbook,
     apply_playbook,
+    find_folders,
     find_places,
     load_counterexamples,
 )
@@ -93,7 +94,7 @@ class Planner:
             return apply_playbook(self._playbooks[str(name)], goal)
         was_timed = goal.requester == subjects.CORTEX or not _TIMED.isdisjoint(goal.context)
         text = request_of(goal)
-        playbook = await self._nearest(text, begins_now=not was_timed)
+        playbook = await self._nearest(text, name_folder(goal, text, "{} in {}"), begins_now=not was_timed)
         # That of which a playbook does a part is the model's, if there is one.
         may_ask = self._has_model and not alone
         times = [found.span() for found in WAYS["later"].finditer(text)] if was_timed else []
@@ -117,8 +118,9 @@ class Planner:
         asked = tuple(phrase for phrase in left.phrases if find_act(phrase) is not Act.STATEMENT)
         return msgspec.structs.replace(planned, text=goal.text, left_out=asked)
 
-    async def _nearest(self, text: str, *, begins_now: bool = True) -> Playbook:
-        asked_so = shlex.quote(" ".join(text[:2_000].split()))
+    async def _nearest(self, said: str, text: str, *, begins_now: bool = True) -> Playbook:
+        """The playbook for ``text``, which is what was ``said`` with its folder; raises NoPlaybook."""
+        asked_so = shlex.quote(" ".join(said[:2_000].split()))
         if self._against.ask_for_change(text[:2_000]):
             raise NoPlaybook(self._format_offers())
         if reason := find_reservation(text[:2_000]):
@@ -220,7 +222,16 @@ def _named_task(goal: Goal) -> GoalTask:
 
 def give_whole(goal: Goal, agent: str) -> GoalTask:
     """The one task of a goal that an agent gets in the person's words."""
-    return GoalTask(name="task", task_id=f"{goal.goal_id}-task-1", text=request_of(goal), assignee=agent)
+    text = name_folder(goal, request_of(goal))
+    return GoalTask(name="task", task_id=f"{goal.goal_id}-task-1", text=text, assignee=agent)
+
+
+def name_folder(goal: Goal, text: str, form: str = "{}\n\nIt is about the folder {}.") -> str:
+    """``text``, with the folder that was given with the goal as ``form`` says, unless it names one itself."""
+    folder = goal.context.get("folder")
+    if not folder or any(not each.problem for each in find_folders(text)):
+        return text
+    return form.format(text.rstrip() if "\n" in form else text.rstrip(" .?!"), f'"{folder}"')
 
 
 class Roster:

@@ -29,12 +29,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A parameter: a folder, a URL, or text that ``pattern`` captures in its group ``value``.
 
     ``{ends}`` in a pattern stands for what ends a topic, such as "since" or "and send".
-    ``since`` and ``until`` are the first and last day that the text names, empty if it names none.
+    ``since`` and ``until`` are the first and last day that the text names, empty if it names none; an
+    ``optional`` text is empty too then.
     """
 
     kind: Literal["folder", "url", "text", "since", "until"]
     description: str
     pattern: str = ""
+    optional: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -206,7 +208,9 @@ def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -
             values[name] = str(context.get(name) or days[parameter.kind == "until"])
             continue
         value = str(context[name]) if context.get(name) else _find(parameter, text)
-        if not value:
+        if parameter.kind == "folder":  # else that from which it was submitted
+            value = value or str(context.get("folder") or "")
+        if not value and not parameter.optional:
             raise MissingParameter(
                 f"The goal does not say {parameter.description}",
                 f"Name it in the text{_FORMS.get(parameter.kind, '')}, or give it as context {name}=...",

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from services.conductor.merging import authors_of
+from services.conductor.playbook import find_folders
 from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again, with_setbacks
 from shared import subjects
 from shared.contracts import (
@@ -76,9 +77,15 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
 
 
 def repository_of(goal: Goal, task: GoalTask) -> str:
-    """The repository that a task of ``goal`` is about, as parameters or context name it; empty for none."""
+    """The repository that a task of ``goal`` is about, as parameters or context name it; empty for none.
+
+    The goal's context does not count for a task whose words name another folder.
+    """
     context = goal.context.get("params")
-    places = (task.params, goal.parameters, goal.context, context if isinstance(context, Mapping) else {})
+    places = [task.params, goal.parameters, goal.context, context if isinstance(context, Mapping) else {}]
+    given = goal.context.get("folder")
+    if given and any(each.path != given for each in find_folders(task.text) if not each.problem):
+        places = places[:2]
     named = (place.get(key) for place in places for key in REPOSITORY)
     return next((path for path in named if isinstance(path, str) and path.startswith("/")), "")
 

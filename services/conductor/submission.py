@@ -316,8 +316,8 @@ def continue_goal(
     It may use ``budget`` in all, if that is given. Its completed tasks are kept, unless the review sent them
     back; the others are done again. Raises ActionError if there is nothing to be done again.
     """
-    if not goal.status.final and not said.text.strip():
-        raise ActionError(f"The goal {goal.goal_id} runs", "Add what is to be said to it: --say '...'")
+    if not (goal.status.final or said.text.strip() or budget):
+        raise ActionError(f"The goal {goal.goal_id} runs", "Add words to it, or raise its budget")
     until = deadline if goal.status.final else goal.deadline
     before = goal.said.text if goal.said else ""
     told = msgspec.structs.replace(

@@ -17,6 +17,7 @@ from shared.plans import plan_of
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import is_said, names_something
 from shared.tasks.speaker import Speaker
+from shared.text.display import flatten
 
 
 class JobActions:
@@ -109,7 +110,8 @@ class JobActions:
         reason = night.hold_reason(queued, now)
         begins = f"It waits {because(reason)}" if reason else "It begins as soon as there is room"
         return Outcome(
-            output=f"Queued as {queued.id}. {begins}. To stop it: mailroom queue remove {queued.id}",
+            output=f"Queued as {queued.id}: {flatten(task, 200)}. {begins}. "
+            f"To stop it: mailroom queue remove {queued.id}",
             data={"id": queued.id, "reason": reason},
         )
 

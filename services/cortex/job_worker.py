@@ -260,7 +260,10 @@ class JobWorker:
             if result is not None:
                 await self.end(result)
         end = "is cancelled" if result is not None else "has just ended"
-        return Outcome(output=f"Job {job_id} {end}.", data={"id": job_id, "task_id": task.task_id})
+        return Outcome(
+            output=f"Job {job_id} {end}: {flatten(task.text, 200)}",
+            data={"id": job_id, "task_id": task.task_id},
+        )
 
     async def begin(self, job_id: str) -> Outcome:
         """Begin a job that waits, whatever it waits for; raises ActionError if there is none with that id."""

@@ -253,8 +253,6 @@ async def repeat_inspection(record: Rerun, claim: Claims, repo: Path | None, *, 
         )
     elif claim.tools or claim.rules:
         record.confirm(claim.task, "its counts agree with each other; its checks were not repeated")
-    elif not claim.inspected:
-        record.skip(claim.task, "it is the critic's own work, and was not repeated")
 
 
 async def _repeat(

@@ -448,8 +448,9 @@ async def find_outdated(sources: Sources, *, timeout: float, granted: Collection
                 behind.append(f"- {package.name} {package.version}, newest {newest} ({place})")
     compared = count(asked, "locked dependency", "locked dependencies")
     head = f"Of {compared}, {len(behind):,} {'has' if len(behind) == 1 else 'have'} a newer release"
-    text = [f"{head}{':' if behind else '.'}" if asked else "Nothing was compared.", *behind]
-    text += ["Not compared:", *(f"- {gap}" for gap in gaps)] if gaps else []
+    why = next(iter(gaps), "no registry of these packages can be asked")
+    text = [f"{head}{':' if behind else '.'}", *behind] if asked else [f"Nothing was compared: {why}."]
+    text += ["Not compared:", *(f"- {gap}" for gap in gaps)] if gaps[not asked :] else []
     return Outcome(
         output="\n".join(text),
         data={"outdated": behind, "not_checked": gaps},

@@ -3,6 +3,7 @@ import contextlib
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.gate.registries import open_reach
+from shared.projects.environments import find_surroundings, format_path
 from shared.projects.reading.discovery import Discovery
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
@@ -37,13 +39,19 @@ from shared.skills.clones import Base
 from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
 from shared.skills.origins import Origin, bases_path, note_origin, read_origins
+from shared.skills.shell import require_command, shell
 from shared.skills.workspace import (
+    OK_CODES,
+    ExitCodes,
     changing,
     commands_of,
     open_workspace,
     origin_of,
     outputs_path,
+    records_path,
     require_source,
+    run_recorded,
+    shorten,
     slug,
 )
 from shared.tasks.actions import Outcome, register_action
@@ -75,6 +83,8 @@ class Engineer(Agent):
         If it fails, what was changed until then is kept as partial, and the reason says where.
         """
         workspace = workspace_path(self.context.settings, task)
+        if not task.context.get("action"):
+            await asyncio.to_thread(self._recall_tests, task.task_id)
         try:
             outcome = await super().on_task(task)
         except ActionError as error:
@@ -90,11 +100,32 @@ class Engineer(Agent):
             return outcome
         if workspace.is_dir():
             delivery = await self._deliver(self._changes())
-            commands, origin = commands_of(self.context), partial(origin_of, self.context)
+            commands = commands_of(self.context)
+            # Where a review's objections changed nothing, what was run before it still holds.
+            if bool(task.continues) and await asyncio.to_thread(
+                self._is_unchanged, delivery.patches, task.continues
+            ):
+                commands = [*commands_of(self.context, task.continues), *commands]
+                await asyncio.to_thread(self._recall_tests, task.continues)
+            origin = partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
             self.context.current_task.add_changes(outcome.data["patch_targets"])
         outcome = report.judge_words(outcome, self.context.current_task.facts)
         return report.judge_merge(outcome, await asyncio.to_thread(self._find_conflicts, workspace))
+
+    def _recall_tests(self, task_id: str) -> None:
+        """Count the last run of the tests for a task, unless this attempt has run them."""
+        with contextlib.suppress(OSError, ValueError):
+            known = records_path(self.context, task_id).with_suffix(".tests").read_bytes()
+            self.context.current_task.facts.setdefault("tests", TestRun.from_json(known).to_dict())
+
+    def _is_unchanged(self, patches: Sequence[str], task_id: str) -> bool:
+        """Whether ``patches`` are those of an earlier task, by name and content."""
+        earlier = sorted((self._changes().parent / task_id).glob("*.patch"))
+        now = sorted(map(Path, patches))
+        return [each.name for each in earlier] == [each.name for each in now] and all(
+            a.read_bytes() == b.read_bytes() for a, b in zip(earlier, now, strict=True)
+        )
 
     async def prepare(self, task: Task) -> str:
         """Copy the project that the task names into the workspace, if it names one that may be read."""
@@ -176,13 +207,67 @@ class Engineer(Agent):
     @register_action("Run the tests of a project in the workspace, as it is now", FOLDER)
     async def test_changes(self, folder: str) -> Outcome:
         """As ``try_patch`` with what was changed: in a fresh copy, with the tools of the original."""
-        source = origin_of(self.context, folder)
-        if source is None:
-            raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
+        source = self._require_copy(folder)
         _, patch = await self._changed(await open_workspace(self.context), folder, whole=True)
         # A loop goes on to change what it tried: its patch is what there is in the end.
         keep = bool(self.context.task.context.get("action"))
-        return await self._try(require_folder(str(source)), patch, keep=keep)
+        return await self._try(source, patch, keep=keep)
+
+    def _require_copy(self, folder: str) -> Path:
+        """The project of which ``folder`` of the workspace is a copy; raises ActionError."""
+        source = origin_of(self.context, folder)
+        if source is None:
+            raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
+        return require_folder(str(source))
+
+    @register_action(
+        "Run a shell command in a throw-away copy of a project in the workspace as it is now, with the "
+        "project's dependencies installed",
+        {
+            **FOLDER,
+            "command": "The command, as for bash -c, in the project's folder",
+            "timeout": "Seconds it may take; 0 for the most that is allowed",
+            "ok_codes": OK_CODES,
+        },
+        planned=False,
+    )
+    async def try_command(
+        self, folder: str, command: str, timeout: float = 0.0, ok_codes: ExitCodes = (0,)
+    ) -> Outcome:
+        """As ``run_shell``; what the command changes is lost with the copy.
+
+        Raises ActionError if ``folder`` is no copy of a project, or it cannot be prepared.
+        """
+        source = self._require_copy(folder)
+        network = await require_command(self.context, command, timeout)
+        _, patch = await self._changed(await open_workspace(self.context), folder, whole=True)
+        async with (
+            self._copy(source) as copy,
+            self._cores,
+            self.context.effect(f"try: {shorten(command)}", repeatable=True),
+        ):
+            if patch:
+                await apply_patch(copy.root, copy.root, patch)
+            found = await asyncio.to_thread(discover, copy.root)
+            if isinstance(found, TestRun):
+                found = Discovery()
+            site = await prepare_tests(found, self._site(source, copy), self.context.settings.environments)
+            around = await find_surroundings(site.prepared, "", source, copy.root, "")
+            if around.problem:
+                raise ActionError(around.problem, around.cure)
+            await self.context.progress(f"tries {shorten(command)}")
+            return await run_recorded(
+                self.context,
+                shell(command),
+                command,
+                cwd=copy.root,
+                timeout=timeout,
+                env={**around.env, "PATH": format_path(*around.path)},
+                network=network,
+                ok_codes=ok_codes,
+                writable=(copy.root, copy.results, *around.writable),
+                readable=around.readable,
+            )
 
     @register_action("Show a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
@@ -206,12 +291,13 @@ class Engineer(Agent):
             **REPO,
             "since": "First day, such as 2026-01-31, or a tag; empty: any",
             "until": "Last day, or a tag; empty: today",
+            "author": "A part of the name or address of whose commits they are; empty: anybody's",
         },
     )
-    async def read_history(self, repo: str, since: str = "", until: str = "") -> Outcome:
+    async def read_history(self, repo: str, since: str = "", until: str = "", author: str = "") -> Outcome:
         """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""
-        limit = PERIOD_LIMIT if since or until else 10
-        history = await read_history(require_folder(repo), limit, since=since, until=until)
+        limit = PERIOD_LIMIT if since or until or author else 10
+        history = await read_history(require_folder(repo), limit, since=since, until=until, author=author)
         return report.report_history(history, report.format_history(history))
 
     async def _read(self, repo: str, limit: int) -> HistoryReading:
@@ -244,16 +330,27 @@ class Engineer(Agent):
             tests = found if isinstance(found, TestRun) else await self._run(found, folder, copy)
         # What a task given as text reports, whatever its answer says.
         self.context.current_task.facts["tests"] = tests.to_dict()
+        record = records_path(self.context).with_suffix(".tests")
+        with contextlib.suppress(OSError):  # on a full disk another attempt runs them again
+            await asyncio.to_thread(write_atomically, record, tests.to_json())
         if not patch:
             self._before = (self.context.task.task_id, folder, tests)
         return tests, copy.skipped
 
     async def _run(self, found: Discovery, folder: Path, copy: WorkingCopy) -> TestRun:
         settings, lines = self.context.settings, ", ".join(shlex.join(each.argv) for each in found.commands)
+        site = self._site(folder, copy)
+        async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
+            async with telling(self.context.progress, "the environment is prepared"):
+                prepared = await prepare_tests(found, site, settings.environments)
+            return await run_tests(found, prepared)
+
+    def _site(self, folder: Path, copy: WorkingCopy) -> Site:
+        settings = self.context.settings
         # The hosts that the settings or the profile allow; tests reach no others.
         hosts = [entry for entry in self.context.allowed_reach() if entry.startswith("host:")]
         trusted = [entry.removeprefix("host:") for entry in hosts]
-        site = Site(
+        return Site(
             repo=folder,
             copy=copy,
             log=outputs_path(self.context) / "tests.log",
@@ -262,10 +359,6 @@ class Engineer(Agent):
             reach=open_reach(hosts, trusted=trusted).reach if hosts else None,
             record=self.context.record_connections,
         )
-        async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
-            async with telling(self.context.progress, "the environment is prepared"):
-                prepared = await prepare_tests(found, site, settings.environments)
-            return await run_tests(found, prepared)
 
     @register_action(
         "For the conductor: make one of the patches of a goal's tasks for a project, and run its tests",

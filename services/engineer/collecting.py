@@ -26,7 +26,7 @@ from services.engineer.results import (
     tally,
 )
 from shared.errors import ActionError
-from shared.projects.reading.test_commands import TestCommand
+from shared.projects.reading.test_commands import TestCommand, drives_browser
 from shared.projects.reading.test_environments import find_plugins
 from shared.projects.toolchains import PROGRAMS, format_package
 from shared.sandbox import CommandResult
@@ -83,7 +83,7 @@ RUNNERS = {
     "ctest": Runner("c", (console.parse_ctest,)),
     "java": Runner("java", ()),  # its reports tell
     # make, a script and the like: what they start in turn is not known
-    "any": Runner("", (*COMPILED, *JAVASCRIPT, *PYTHON, console.parse_plain)),
+    "any": Runner("", (console.parse_prove, *COMPILED, *JAVASCRIPT, *PYTHON, console.parse_plain)),
 }
 
 
@@ -235,9 +235,12 @@ UNFETCHED = (
     r" dependency).*)$"
 )
 MISSING_MODULE = r"(?:^|: )(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"
+MISSING_PERL = r"\(you may need to install the (\w[\w:]*) module\)"
+UNCOUNTED = "The command succeeded, but its output does not tell how many tests ran"
 NO_TESTS = "The command found no tests to run"
 NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
 
+OUTSIDE = "Run it outside of Mailroom"
 Diagnosis = tuple[str, str]  # A problem and its cure; both empty if there is none
 
 
@@ -265,6 +268,8 @@ def diagnose(
         return (NO_TESTS if nothing else _format_uncounted(result)), ""
     if results.failed or results.errors:
         return "", ""
+    if result.exit_code and (step := next((each for each in command.names if drives_browser(each)), "")):
+        return f"No test failed, but its step `{step}` drives a browser, and the jail has none", OUTSIDE
     if results.passed or results.skipped:
         return (f"No test failed, but {_format_end(result)}" if result.exit_code else ""), ""
     return (NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)), ""
@@ -272,7 +277,7 @@ def diagnose(
 
 def _format_uncounted(result: CommandResult) -> str:
     if result.exit_code == 0:
-        return "The command succeeded, but its output does not tell how many tests ran"
+        return UNCOUNTED
     if result.exit_code < 0:
         return f"The command was ended by signal {-result.exit_code}"
     return f"Nothing was counted: {_format_end(result)}"
@@ -305,6 +310,13 @@ def _find_missing(
     python = RUNNERS[command.runner].ecosystem == "python"
     if python and (missing := _find_missing_python(result, root)):
         return missing
+    if modules := sorted(set(re.findall(MISSING_PERL, result.output, re.MULTILINE))):
+        package = " ".join(f"lib{each.lower().replace('::', '-')}-perl" for each in modules)
+        cause = f"The tests need the Perl {'modules' if modules[1:] else 'module'} {' '.join(modules)}"
+        return (
+            f"{cause}, which is not here",
+            f"Install it (apt install {package} or cpanm {' '.join(modules)})",
+        )
     if results is not None and (results.passed or results.failed):
         return None
     for pattern in NOT_FOUND:

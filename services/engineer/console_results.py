@@ -3,10 +3,11 @@
 The proof that a run ended is its runner's closing line, with as many tests as were announced. Without it the
 results are ``cut``: those of what ran.
 
-Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
-go, CTest. Maven, Gradle and Meson are counted by the reports that they always leave.
+Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Perl: prove. Compiled
+languages: cargo, go, CTest. Maven, Gradle and Meson are counted by the reports that they always leave.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,6 +264,25 @@ def parse_ava(text: str, root: Path) -> Results | None:
     return tally(counts.items(), failures, cut)
 
 
+PROVE_REPORT = r"^(\S+\.t)\s+\(Wstat: .*Tests: (\d+) Failed: (\d+)\)\n((?:  .*\n)*)"
+
+
+def parse_prove(text: str, root: Path) -> Results | None:
+    """The results of Perl's Test::Harness, summed over its runs; a program that died is an error."""
+    closing = re.findall(r"^Files=\d+, Tests=(\d+),", text, re.MULTILINE)
+    if not closing:
+        return None
+    report = re.findall(PROVE_REPORT, text, re.MULTILINE)
+    failed = sum(int(number) for _, _, number, _ in report)
+    died = sum("Parse errors" in said or number == "0" for _, _, number, said in report)
+    skipped = len(re.findall(r"^\S+\.t \.+ skipped\b", text, re.MULTILINE))
+    failures = (failure(name, " ".join(said.split()), name) for name, _, _, said in report)
+    cut = "" if re.search(r"^Result: \w+", text, re.MULTILINE) else UNPROVED
+    passed = sum(map(int, closing)) - failed
+    counts = [("passed", passed), ("failed", failed), ("errors", died), ("skipped", skipped)]
+    return tally(counts, failures, cut)
+
+
 PLAIN = (
     # Counts beside their words, each on a line of its own: uvu, automake, Meson and many small runners.
     r"(?im)^[ \t#]*(?:tests? )?(?P<word>passed|pass|ok|failed|fail|skipped|skip|errors?|xfail|expected fail)"
@@ -289,16 +309,22 @@ PLAIN_WORDS = {
 
 
 def _add_summaries(text: str) -> Results | None:
-    """The sum of several programs' results, each on a line; None unless they are those of several.
+    """The sum of several programs' results, on a line or a few each; None unless they are those of several.
 
-    Lines whose counts never fall may be those of one program as it goes on, and the last may be the sum.
+    Counts that always grow may be those of one program as it goes on, and the last may be the sum.
     """
-    found = []
+    found: list[dict[str, int]] = [{}]
+    for match in re.finditer(PLAIN[0], text):
+        word = PLAIN_WORDS[match["word"].lower()]
+        found += [{}] if word in found[-1] else []
+        found[-1][word] = int(match["number"])
+    found = [each for each in found if "passed" in each and len(each) > 1]
     for line in text.splitlines():
         numbers = {PLAIN_WORDS[m["word"].lower()]: int(m["number"]) for m in re.finditer(PLAIN[-1], line)}
         found += [numbers] if "passed" in numbers and len(numbers) > 1 else []
     totals = [sum(each.values()) for each in found]
-    if len(found) < 2 or totals == sorted(totals) or totals[-1] >= sum(totals[:-1]):
+    is_growing = all(one < other for one, other in itertools.pairwise(totals))
+    if len(found) < 2 or is_growing or totals[-1] >= sum(totals[:-1]):
         return None
     return tally(pair for each in found for pair in each.items())
 

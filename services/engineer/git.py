@@ -123,11 +123,13 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
             shutil.copy2(source, target)
 
 
-async def read_history(folder: Path, limit: int = 10, *, since: str = "", until: str = "") -> HistoryReading:
+async def read_history(
+    folder: Path, limit: int = 10, *, since: str = "", until: str = "", author: str = ""
+) -> HistoryReading:
     """The history of the repository ``folder`` lies in, with its latest ``limit`` commits (1 to 1000).
 
-    ``since`` and ``until`` are dates, both included, or tags: what came after the one, up to the other. Then
-    commits and files are those of that time.
+    ``since`` and ``until`` are dates, both included, or tags: what came after the one, up to the other;
+    ``author`` is a part of a name or address. Then commits and files are those of that time and author.
 
     Nothing is written and nothing the repository names is run. If git cannot answer, ``problem`` says why; a
     repository without commits has 0 of them and no problem.
@@ -138,6 +140,8 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
     try:
         async with read_only_git(repository) as git:
             period = await _read_period(git, folder, since, until)
+            if author:
+                period = ("--fixed-strings", "--regexp-ignore-case", f"--author={author}", *period)
             head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
             counted = (
                 "0" if head.exit_code else await git.read("rev-list", "--count", *period, "--", cwd=folder)
@@ -151,7 +155,10 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
                 latest=await _read_log(git, folder, limit, period) if commits else (),
                 since=since,
                 until=until,
-                files=await _read_files(git, folder, period, edges) if commits and (since or until) else (),
+                author=author,
+                files=await _read_files(git, folder, period, edges)
+                if commits and (since or until or author)
+                else (),
                 cut=await _describe_cut(git, folder, edges) if edges else "",
             )
     except ActionError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from services.engineer.collecting import UNCOUNTED
 from services.engineer.testing import NO_CODE, NOTHING_FOUND
 from shared.contracts import HistoryReading, Preparation, ResultOutcome, TestRun, TestSuite
 from shared.errors import ActionError
@@ -222,7 +223,7 @@ def format_history(history: HistoryReading) -> str:
     if history.problem:
         return f"{history.problem}."
     cut = f"\n{history.cut}." if history.cut else ""
-    if history.since or history.until:
+    if history.since or history.until or history.author:
         return f"{format_log(history)}{cut}\n\n{format_changes(history)}"
     return f"{format_changes(history)}\n{format_log(history)}{cut}"
 
@@ -237,9 +238,11 @@ def format_changes(history: HistoryReading) -> str:
 
 def format_log(history: HistoryReading) -> str:
     """The number of commits and the latest of them."""
-    # As far as it was read for a time: `` from one day to another``
+    # As far as it was read for an author and a time: `` by Ana from one day to another``
+    author = f" by {history.author}" if history.author else ""
     since = f" from {history.since}" if history.since else ""
-    period = f"{since} to {history.until}" if history.until else f"{since} to today" if since else ""
+    time = f"{since} to {history.until}" if history.until else f"{since} to today" if since else ""
+    period = f"{author}{time}"
     if not history.commits:
         return f"There are no commits{period}." if period else "There are no commits yet."
     head = f"{count(history.commits, 'commit')}{period}, the latest:"
@@ -260,7 +263,9 @@ def outcome_of(tests: TestRun) -> ResultOutcome:
         return ResultOutcome.FINDINGS
     if NO_CODE in tests.notes:
         return ResultOutcome.DONE
-    uncounted = tests.passed < 0 or any(suite.passed < 0 for suite in tests.suites)
+    uncounted = tests.passed < 0 or any(
+        suite.passed < 0 and suite.problem != UNCOUNTED for suite in tests.suites
+    )
     if uncounted or tests.incomplete or not (tests.passed or tests.skipped):
         return ResultOutcome.NOT_CHECKED
     ended_early = any("before its tests" in note for note in tests.notes)
@@ -378,7 +383,10 @@ def report_delivery(
             ],
             "workspace": str(workspace),
         },
-        evidence_refs=_join(outcome.evidence_refs, (each.log for each in listed if each.log)),
+        evidence_refs=_join(
+            (place for ref in outcome.evidence_refs if (place := _locate(ref, origin))),
+            (each.log for each in listed if each.log),
+        ),
         output_paths=_join(delivery.patches, delivery.files, outcome.output_paths),
     )
 
@@ -400,6 +408,19 @@ def judge_words(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
     broken = max(0, tests.get("failed", 0)) + max(0, tests.get("errors", 0))
     came_to = ResultOutcome.FINDINGS if broken else ResultOutcome.NOT_CHECKED
     return msgspec.structs.replace(outcome, outcome=came_to)
+
+
+def _locate(ref: str, origin: Callable[[str], Path | None]) -> str:
+    """``ref`` as others find it: a place in a copy is one in its project; empty if the patch made it."""
+    folder, _, rest = ref.partition("/")
+    if (source := origin(folder)) is None:
+        return ref
+    name, line, *_ = *rest.split(":"), ""
+    try:
+        lines = (source / name).read_bytes().count(b"\n") + 1
+        return f"{source}/{rest}" if lines >= int(line or 1) else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _format_usage(patch: str, origin: Path | None) -> str:

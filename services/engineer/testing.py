@@ -13,6 +13,7 @@ import msgspec
 
 from services.engineer.collecting import (
     RUNNERS,
+    UNCOUNTED,
     Collected,
     Diagnosis,
     collect,
@@ -96,7 +97,9 @@ def discover(root: Path) -> Discovery | TestRun:
     notes = tuple(name_unreadable(project.files))
     own = (path for path in project.tree.files if not path.startswith("."))
     if not found.not_run and project.docs and not any(path.endswith(CODE) for path in own):
-        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *notes))
+        notebooks = sum(path.endswith(".ipynb") for path in project.tree.files)
+        said = (f"Not run: {count(notebooks, 'notebook')}",) if notebooks else ()
+        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *said, *notes))
     return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run, notes=notes)
 
 
@@ -197,11 +200,14 @@ async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSu
             command, invocation, msgspec.structs.replace(site, log=log, limits=limits), TestSuite()
         )
 
-    for other in command.variants if done.skipped > 0 and done.seconds < SHORT else ():
+    is_uncounted = done.passed < 0 and not done.timed_out
+    for other in command.variants if (done.skipped > 0 or is_uncounted) and done.seconds < SHORT else ():
         tried = await again(other, max(SHORT, 4 * done.seconds))
-        if tried.skipped < done.skipped and tried.passed > done.passed and tried.broken <= done.broken:
+        is_fuller = tried.skipped < done.skipped and tried.broken <= done.broken
+        if tried.passed > done.passed and (is_fuller or done.passed < 0):
             given = shlex.join(other.argv)
-            note = f"Counted is the variant of CI that skips fewer tests ({other.found}): `{given}`"
+            why = "skips fewer tests" if is_fuller else f"runs here: `{suite.command}` does not"
+            note = f"Counted is the variant of CI that {why} ({other.found}): `{given}`"
             done = msgspec.structs.replace(
                 tried, command=given, found=other.found, folder=done.folder, notes=(*tried.notes, note)
             )
@@ -369,7 +375,10 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
         return sum(max(getattr(each, name), 0) for each in counted) if counted else -1
 
     several = len(suites) > 1
-    troubled = next((each for each in suites if each.problem), None)
+    # A step that ended well and counts nothing takes nothing from what the others counted.
+    silent = [each for each in suites if counted and each.problem == UNCOUNTED]
+    unsaid = [f"`{each.command}` ended well, and does not tell how many tests ran" for each in silent]
+    troubled = next((each for each in suites if each.problem and each not in silent), None)
     problem = troubled.problem if troubled else ""
     ended = [each.exit_code for each in suites]
     return TestRun(
@@ -391,7 +400,7 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
         counted_by=", ".join(dict.fromkeys(each.counted_by for each in suites if each.counted_by)),
         flaky=tuple(name for each in suites for name in each.flaky),
         hung=tuple(name for each in suites for name in each.hung),
-        notes=tuple(dict.fromkeys(note for each in suites for note in each.notes)),
+        notes=tuple(dict.fromkeys((*(note for each in suites for note in each.notes), *unsaid))),
         incomplete=any(each.incomplete for each in suites),
         suites=tuple(suites),
     )

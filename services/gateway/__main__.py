@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from services.gateway.app import build_app
-from services.gateway.call import Gateway, SpokenWords
+from services.gateway.call import Gateway, SpokenWords, Thoughts
 from services.gateway.delivery.service import MailboxSearch, deliver_for_ever
 from services.gateway.hooks import Deliveries
 from services.gateway.index.index import LogIndex
@@ -98,11 +98,18 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     index = LogIndex(bus, store)
     access = AccessLog(bus, config)
     exposition = Exposition(bus, index)
-    words = SpokenWords()
+    words, thoughts = SpokenWords(), Thoughts()
     sealer = Sealer(bus, index.wait_for_change)
     index.listeners.append(sealer.hear)
     gateway = Gateway(
-        bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition, words=words
+        bus=bus,
+        settings=config,
+        index=index,
+        url=url,
+        access=access,
+        exposition=exposition,
+        words=words,
+        thoughts=thoughts,
     )
     door = Door(gateway)
     server = _Server(
@@ -123,6 +130,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     try:
         write_address(config, url)
         await words.listen(bus)
+        await thoughts.listen(bus)
         about = profile.name, version("mailroom"), profile.description
         await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
         await presence.begin()  # last: who sees it may ask for what is served above

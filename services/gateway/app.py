@@ -86,6 +86,7 @@ PAGES = (
     "/",
     "/goals",
     "/goals/{rest:path}",
+    "/compare/{rest:path}",
     "/traffic",
     "/agents",
     "/agents/{rest:path}",

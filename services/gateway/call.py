@@ -1,9 +1,10 @@
 """What handlers work with: the parts of the gateway, one request, and what is kept of the bus."""
 
+import asyncio
 import contextlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,12 +17,16 @@ from services.gateway.security.authentication import AccessLog
 from shared import subjects
 from shared.access.scopes import Person
 from shared.bus import Bus
-from shared.contracts import TOKEN, AnswerWords, generate_id
+from shared.contracts import TOKEN, AnswerWords, TaskThoughts, generate_id
 from shared.settings import Settings
 
 KEPT = 50  # How many answers' words are kept, the latest: each as long as it is written, and a while longer
 
+MOST_TASKS = 200  # Tasks whose thoughts wait for one follower
+THOUGHTS_INTERVAL = 0.2  # Seconds between two deliveries to one follower
+
 Receive = Callable[[AnswerWords], None]
+T = TypeVar("T")
 
 
 class SpokenWords:
@@ -64,6 +69,67 @@ class SpokenWords:
                 receive(words)
 
 
+class Thoughts:
+    """Hears what models write for tasks, and collects for each follower the latest of each task."""
+
+    def __init__(self) -> None:
+        self._followers: set[Callable[[TaskThoughts], None]] = set()
+
+    async def listen(self, bus: Bus) -> None:
+        """Hear everything from now on."""
+        await bus.subscribe(subjects.thoughts("*", "*"), self._hear)
+
+    async def follow(self, goal_id: str = "") -> AsyncGenerator[list[TaskThoughts], None]:
+        """The latest thoughts of each task (of a goal) that changed, at most five times a second."""
+        latest: dict[str, TaskThoughts] = {}
+        came = asyncio.Event()
+
+        def receive(thoughts: TaskThoughts) -> None:
+            if goal_id in ("", thoughts.goal_id) and (thoughts.task_id in latest or len(latest) < MOST_TASKS):
+                latest[thoughts.task_id] = thoughts
+                came.set()
+
+        self._followers.add(receive)
+        try:
+            while True:
+                await came.wait()
+                came.clear()
+                changed = list(latest.values())
+                latest.clear()
+                yield changed
+                await asyncio.sleep(THOUGHTS_INTERVAL)
+        finally:
+            self._followers.discard(receive)
+
+    async def _hear(self, subject: str, payload: bytes, _: dict[str, str]) -> None:
+        with contextlib.suppress(ValueError):
+            thoughts = TaskThoughts.from_json(payload)
+            # The broker says whose they are: another agent's task is not spoken for.
+            if subject == subjects.thoughts(thoughts.agent, thoughts.task_id):
+                for receive in tuple(self._followers):
+                    receive(thoughts)
+
+
+async def merge(*sources: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """What several generators yield, as it comes, until the first of them ends; closes all of them."""
+    pending = {asyncio.ensure_future(anext(source)): source for source in sources}
+    try:
+        while True:
+            done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                source = pending.pop(each)
+                yield each.result()
+                pending[asyncio.ensure_future(anext(source))] = source
+    except StopAsyncIteration:
+        return
+    finally:
+        for each in pending:
+            each.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for source in sources:
+            await source.aclose()
+
+
 class Gateway(msgspec.Struct, frozen=True):
     """The parts of the gateway that all requests share."""
 
@@ -75,6 +141,7 @@ class Gateway(msgspec.Struct, frozen=True):
     access: AccessLog
     exposition: Exposition
     words: SpokenWords
+    thoughts: Thoughts
 
 
 class Call(NamedTuple):
@@ -96,9 +163,6 @@ class Call(NamedTuple):
     def message_id(self) -> str:
         """The id of what the request sends: its Idempotency-Key, so that it is sent once, or a new one."""
         return self.key if TOKEN.fullmatch(self.key) else generate_id()
-
-
-T = TypeVar("T")
 
 
 class Kept(Generic[T]):

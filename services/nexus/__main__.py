@@ -40,7 +40,7 @@ from shared.contracts import (
     TimerDue,
 )
 from shared.errors import ActionError, ConfigError, Reject
-from shared.language.utterance import is_question, read_utterance
+from shared.language.utterance import Act, is_question, read_utterance
 from shared.llm.protocol import Message, message_of
 from shared.memory.ownership import reads_for
 from shared.messaging.correspondence import history_of, is_email_task
@@ -122,6 +122,17 @@ class Nexus(Agent):
             data={"packet": packet.to_dict()},
             evidence_refs=tuple(item.evidence_id for item in packet.bullets),
         )
+
+    @register_action(
+        "Find letters and reports of the office by what is in them, who wrote them, and when",
+        {"wanted": "What to find, such as: unanswered letters of scout about the sensors since Monday"},
+        personal=True,
+        planned=False,
+    )
+    async def find_letters(self, wanted: str) -> Outcome:
+        """What a person is told at the desk who asks for them; evidence are the ids of letters and goals."""
+        answer = await self.desk.find_letters(wanted, self.context.task)
+        return Outcome(output=answer.text, evidence_refs=answer.citations)
 
     @register_action(
         "Answer a message with the model and the tools of the desk",
@@ -271,14 +282,15 @@ class Nexus(Agent):
         memory is asked first.
         """
         decision = await self.desk.decide(request)
-        if decision.tool != MEMORY or not is_question(request.text):
+        asks = is_question(request.text) or request.utterance.act is Act.QUESTION
+        if decision.tool != MEMORY or not asks:
             of_office = await self.desk.find_of_office(request, decision)
             return (of_office, None) if of_office else (decision, await self._find_known(request, decision))
         if of_office := await self.desk.find_of_office(request, decision, named=True):
             return of_office, None
         if of_office := await self.desk.find_of_office(request, decision, least=0):
             known = await self.answerer.quote(request.text)
-            if not known.citations:
+            if not known.citations or not known.confidence:
                 return of_office, None
             if known.confidence < SURELY_KNOWN:
                 return await self.desk.find_of_office(request, decision) or decision, None

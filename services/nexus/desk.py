@@ -7,6 +7,7 @@ import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.pending import ASKS, read_asked
+from services.nexus.office.altering import read_altering
 from services.nexus.office.query import HINTS, TOOLS, Kind, OfficeQuery
 from services.nexus.office.telling import is_of_office, list_asked, match
 from services.nexus.office.things import Thing
@@ -16,6 +17,7 @@ from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.appointments import Appointments
 from services.nexus.tools.keeping import PREFERENCE, find_kind
+from services.nexus.tools.office import answer_of_office
 from services.nexus.tools.talk import answer_without_memory, ask_for_whole, ask_which
 from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared import subjects
@@ -24,11 +26,16 @@ from shared.agent.context import AgentContext
 from shared.bus.records import read_task
 from shared.contracts import MAX_TEXT, Response, ResultOutcome, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, MailroomError
-from shared.language.utterance import Act
+from shared.language.utterance import Act, Utterance
 from shared.tasks.speaker import Speaker
 from shared.text.display import shorten
 
-CALENDAR, STATEMENT, REMEMBER = "calendar", "statement", "remember"  # Tools
+CALENDAR, STATEMENT, REMEMBER, SMALL_TALK = "calendar", "statement", "remember", "small_talk"  # Tools
+SURE_PREFERENCE = (
+    0.4  # The score from which what is told is kept as a preference; moods were seen at up to .35
+)
+SURE_NAMED = 0.9  # How sure an order is for what it names by its words
+SURE_TALK = 0.6  # The likeness to small talk from which it is no more than that
 
 
 class Desk:
@@ -46,8 +53,17 @@ class Desk:
         """The tool that a request is for: the calendar if it asks of an event that is in it."""
         decision = await self.decider.decide_in(request)
         said = request.utterance
-        if decision.tool == STATEMENT and not said.refers and await self._prefers(request.text):
+        is_heard = decision.tool == STATEMENT or (decision.tool == SMALL_TALK and decision.sure < SURE_TALK)
+        if is_heard and not (said.has_pronoun or said.asks) and await self._prefers(request.text):
             return Decision(tool=REMEMBER, why="it tells a preference", act=decision.act)
+        alters = decision.tool == UNCLEAR or self.tools[decision.tool].effect is Effect.STARTS
+        if (
+            alters
+            and request.asker == subjects.USER
+            and not said.asks
+            and (found := await self._find_altered(said))
+        ):
+            return found
         asks = (said.act is Act.QUESTION or said.asks) and request.asker == subjects.USER
         reads = self.tools[decision.tool].effect is Effect.READS and not decision.is_without_memory
         known = decision.tool == CALENDAR or request.text.lstrip().startswith("/")
@@ -56,12 +72,24 @@ class Desk:
             return Decision(tool=CALENDAR, why="it asks of an event of the calendar") if names else decision
         return decision
 
+    async def _find_altered(self, said: Utterance) -> Decision | None:
+        """That a message alters what it names by its words."""
+        try:
+            found = await read_altering(self.context, self._work.office, said)
+        except BusError:
+            return None
+        if found is None:
+            return None
+        why = "it names what it alters"
+        return Decision(tool=found.tool, why=why, sure=SURE_NAMED, text=found.text, is_joined=True)
+
     async def _prefers(self, text: str) -> bool:
         """Whether ``text`` tells how the person likes things: that is kept, though it is said in passing."""
         try:
-            return await find_kind(self.context.memory, text) == PREFERENCE
+            kind, like = await find_kind(self.context.memory, text)
         except BusError:
             return False
+        return kind == PREFERENCE and like >= SURE_PREFERENCE
 
     async def find_of_office(
         self, request: Request, decision: Decision, least: int = 1, *, named: bool = False
@@ -106,6 +134,13 @@ class Desk:
             return await tool.run(self._work, request, parameters)
         except MailroomError as error:
             return Answer(text=str(error), outcome=ResultOutcome.FAILED, confidence=0.0)
+
+    async def find_letters(self, wanted: str, task: Task) -> Answer:
+        """The letters and reports that a task asks for in words."""
+        request = Request(
+            asker=Speaker.of(task).name, letter_id=task.id, text=wanted, asked_at=task.created_at
+        )
+        return await answer_of_office(self._work, request, Kind.LETTER)
 
     def respond(self, answer: Answer, route: str) -> Response:
         """The response that an answer makes."""

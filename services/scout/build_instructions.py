@@ -6,10 +6,10 @@ from pathlib import PurePosixPath
 
 from services.scout.documents import Code, Document
 from shared.contracts.checkup import Statement
-from shared.projects.reading.ci import ci_files, list_commands
+from shared.projects.reading.ci import list_commands
 from shared.projects.reading.guesses import MAKEFILES
 from shared.projects.reading.manifests import cite, format_code
-from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.project_files import ProjectFiles, ci_files
 from shared.source import Tree
 from shared.text.display import format_list
 from shared.web.quoting import clean

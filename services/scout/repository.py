@@ -16,14 +16,13 @@ from services.scout.documents import Document, Paragraph, parse
 from services.scout.layout import CodeSurvey, read_layout, survey_code
 from shared.contracts.checkup import RepositoryReading, Statement
 from shared.projects.reading import Project, read_project
-from shared.projects.reading.ci import ci_files
 from shared.projects.reading.licences import differs, licence_files, licences_in
 from shared.projects.reading.manifests import (
     Manifest,
     cite,
     format_code,
 )
-from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.project_files import ProjectFiles, ci_files
 from shared.source import Limits, Tree, is_test, read_text
 from shared.text.display import format_list
 from shared.web.quoting import clean

@@ -20,6 +20,7 @@ from shared.spans import record_spans_in
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
 from shared.tasks.speaker import Speaker, current_speaker
+from shared.web.fetching import unreached
 
 WATCH_CLAIMS = 2.0
 """Seconds between two checks whether a running task was cancelled or taken over: a live message about its
@@ -119,6 +120,7 @@ class TaskExecutor:
         current_speaker.set(Speaker.of(context.task))
         record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
+        unreached.set(context.note_unreached)
         with run:
             context.references, unopened = await open_references(self._agent.context, context.task)
             if unopened:

@@ -159,6 +159,7 @@ def _mail_and_events() -> Iterator[Channel]:
         subjects.mail, "mail", *asked, contracts.AgentReport, contracts.CancelGoal, contracts.StopAnswer
     )
     yield _channel(subjects.words, "mail", contracts.AnswerWords)
+    yield _channel(subjects.thoughts, "mail", contracts.TaskThoughts)
     mailbox = "Search a person's own mailbox, by the gateway, which has its password; for nexus alone"
     yield Channel("mailbox", subjects.MAILBOX, mailbox, "mail", (MailboxQuery,), FoundMails)
     yield _channel(subjects.approval_asked, "mail", contracts.ApprovalRequest)

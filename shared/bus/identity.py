@@ -89,7 +89,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         signed_request=_SIGNED_VERBS,
         durables=_durables(name),
         listed=(subjects.OFFICE,) if name == subjects.NEXUS else (),
-        tell=_WORDS if name == subjects.NEXUS else (),
+        tell=(subjects.thoughts(name, "*"), *(_WORDS if name == subjects.NEXUS else ())),
     )
 
 
@@ -177,7 +177,7 @@ def _user_rights() -> Rights:
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_MEMORY_VERBS,
         signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
-        hear=_WORDS,
+        hear=(*_WORDS, subjects.thoughts("*", "*")),
     )
 
 
@@ -209,7 +209,7 @@ def _gateway_rights() -> Rights:
         request=_MEMORY_VERBS,
         signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
         serve=(subjects.MAILBOX,),
-        hear=_WORDS,
+        hear=(*_WORDS, subjects.thoughts("*", "*")),
     )
 
 
@@ -426,9 +426,12 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     if name == subjects.GATEWAY:
         imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
     imports += [_subscription(subject) for subject in rights.subscribe]
-    if subjects.NEXUS in agents:
-        nexus = _account_name(subjects.NEXUS)
-        imports += [_import("stream", nexus, subject) for subject in rights.hear]
+    if rights.hear:
+        tellers = [each for each in agents if each not in (*subjects.PEOPLE, subjects.MEMORY_DAEMON)]
+        told = [(each, rights_of(each, agents).tell) for each in tellers]
+        imports += [
+            _import("stream", _account_name(each), subject) for each, tell in told for subject in tell
+        ]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.serve]
     people = ", ".join(_account_name(each) for each in subjects.PEOPLE if each in (*agents, subjects.USER))
     exports += [f"{{ stream: {json.dumps(told)}, accounts: [ {people} ] }}" for told in rights.tell]

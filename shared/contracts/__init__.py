@@ -74,6 +74,7 @@ from shared.contracts.emails import (
     SessionStatus,
     StopAnswer,
     TaskSession,
+    TaskThoughts,
     Told,
 )
 from shared.contracts.memory import (

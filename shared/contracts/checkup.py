@@ -51,9 +51,9 @@ class RepositoryReading(Contract, frozen=True, kw_only=True):
 class HistoryReading(Contract, frozen=True, kw_only=True):
     """A git repository's branch, number of commits, uncommitted changes and latest commits.
 
-    If it was read from ``since`` to ``until`` (dates or tags), the commits are those of that time, and
-    ``files`` what they changed, most lines first (``+12 -3 src/a.py``). ``cut`` says where the history of a
-    shallow clone begins.
+    If it was read from ``since`` to ``until`` (dates or tags), or for an ``author``, the commits are those of
+    that time and author, and ``files`` what they changed, most lines first (``+12 -3 src/a.py``). ``cut``
+    says where the history of a shallow clone begins.
     """
 
     branch: str = ""
@@ -65,6 +65,7 @@ class HistoryReading(Contract, frozen=True, kw_only=True):
     until: str = ""
     files: tuple[str, ...] = ()
     cut: str = ""
+    author: str = ""
 
 
 class TestFailure(Contract, frozen=True, kw_only=True):

@@ -286,3 +286,16 @@ class AnswerWords(Contract, frozen=True, kw_only=True):
     question_id: Token
     number: Count
     text: Text
+
+
+class TaskThoughts(Contract, frozen=True, kw_only=True):
+    """The end of what a model has written by now for a task of an agent, ``written`` characters in all.
+
+    It is not stored. Without a text the model has ended its message.
+    """
+
+    agent: AgentName
+    goal_id: OptionalToken = ""
+    task_id: Token
+    text: Text = ""
+    written: Count = 0

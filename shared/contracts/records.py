@@ -236,10 +236,14 @@ class InboxChanged(Envelope, frozen=True, kw_only=True, tag="inbox_changed.v1"):
 
 
 class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):
-    """What people added to a goal, for the agents at work on it, who read it between two steps."""
+    """What people added to a goal, for the agents at work on it, who read it between two steps.
+
+    ``budget`` is that of the goal from now on.
+    """
 
     instructions: tuple[Instruction, ...] = ()
     said: Said | None = None
+    budget: GoalBudget | None = None
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):

@@ -84,15 +84,20 @@ class Utterance:
         self.asks = text.rstrip().endswith("?")
 
     @cached_property
+    def spelled(self) -> str:
+        """As it is spelled in full: of "whats on tmrw" it is "what's on tomorrow"."""
+        return WAYS.rewrite("short_for", self.text)
+
+    @cached_property
     def plain(self) -> str:
-        """In lower case, without the punctuation that has no meaning in a short message."""
-        lower = self.text.lower().replace("’", "'").replace("a.m.", "am").replace("p.m.", "pm")
+        """Spelled in full, in lower case, without the punctuation that has no meaning in a short message."""
+        lower = self.spelled.lower().replace("’", "'").replace("a.m.", "am").replace("p.m.", "pm")
         return " ".join(re.sub(r"(?<!\d)[.,:;!?\"()]+|[.,;!?\"()]+(?!\d)", " ", lower).split())
 
     @cached_property
     def act(self) -> Act:
         """What it does: it asks, requests, tells, forbids, or quotes."""
-        return find_act(self.text)
+        return find_act(self.spelled)
 
     @cached_property
     def times(self) -> Phrases:

@@ -5,7 +5,7 @@ from typing import Any
 from shared.llm.clients import MalformedResponse, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.dialects import ANSWER, GIVE, Shape, choose_shape, dialect_of, show, take_answer
-from shared.llm.protocol import Attached, Message, Pieces, Thought
+from shared.llm.protocol import Aside, Attached, Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -18,6 +18,8 @@ from shared.llm.provider import (
 )
 
 MARKS = 4  # The most places of a request that may be marked to be cached
+
+KEPT = ("thinking", "redacted_thinking")  # The blocks that go back to the model as it sent them
 
 
 class AnthropicProvider:
@@ -48,6 +50,7 @@ class AnthropicProvider:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
         text: list[str] = []
         calls: dict[int, list[str]] = {}  # id, name and arguments by position
+        kept: dict[int, dict[str, Any]] = {}
         tokens: dict[str, int] = {}
         stop, model, ended = "", self._config.model, False
         async with (
@@ -63,8 +66,16 @@ class AnthropicProvider:
                     yield piece
                 elif event.type == "content_block_start" and event.content_block.type == "tool_use":
                     calls[event.index] = [event.content_block.id, event.content_block.name, ""]
+                    yield Aside(f"\n{event.content_block.name} ")
+                elif event.type == "content_block_start" and event.content_block.type in KEPT:
+                    kept[event.index] = event.content_block.model_dump(exclude_none=True)
                 elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
                     calls[event.index][2] += event.delta.partial_json
+                    yield Aside(event.delta.partial_json)
+                elif event.type == "content_block_delta" and event.index in kept:
+                    part = event.delta.type.removesuffix("_delta")  # thinking or signature
+                    kept[event.index][part] = kept[event.index].get(part, "") + getattr(event.delta, part)
+                    yield Aside(event.delta.thinking if part == "thinking" else "")
                 elif event.type == "message_delta":
                     stop = event.delta.stop_reason or stop
                     # It counts what is written; of what was read it may name only what no cache held.
@@ -81,6 +92,7 @@ class AnthropicProvider:
             stop=stop,
             tokens=tokens,
             model=model,
+            kept=list(kept.values()),
         )
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
@@ -139,11 +151,7 @@ class AnthropicProvider:
             stop=message.stop_reason,
             tokens=_tokens(message.usage),
             model=message.model,
-            kept=[
-                block.model_dump(exclude_none=True)
-                for block in message.content
-                if block.type in ("thinking", "redacted_thinking")
-            ],
+            kept=[block.model_dump(exclude_none=True) for block in message.content if block.type in KEPT],
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.dialects import ANSWER, GIVE, Shape, choose_shape, dialect_of, make_strict, show, take_answer
-from shared.llm.protocol import Attached, Message, Pieces, Thought
+from shared.llm.protocol import Aside, Attached, Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -56,14 +56,16 @@ class OpenAIProvider:
                         for part in (choice.delta and choice.delta.tool_calls) or ():
                             call = calls.setdefault(part.index, ["", "", ""])
                             call[0] = call[0] or read_text(part.id)
-                            call[1] += read_text(part.function and part.function.name)
-                            call[2] += read_text(part.function and part.function.arguments)
+                            name = read_text(part.function and part.function.name)
+                            arguments = read_text(part.function and part.function.arguments)
+                            call[1], call[2] = call[1] + name, call[2] + arguments
+                            yield Aside(f"\n{name} {arguments}" if name else arguments)
             if not finish:
                 raise MalformedResponse("its end is missing")
             yield conclude(
                 self._config,
                 question,
-                text="".join(text),
+                text=strip_thinking("".join(text)),
                 calls=[read_call(*calls[index]) for index in sorted(calls)],
                 stop=finish,
                 tokens=_tokens(usage),

@@ -1,7 +1,7 @@
 """The protocol of language models: messages in, a thought (message, tool calls, usage) out; prices."""
 
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
@@ -149,8 +149,14 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()
 
 
+class Aside(str):
+    """A piece of what a model writes that is no text of its answer: a call's name, or its arguments."""
+
+    __slots__ = ()
+
+
 Pieces = AsyncGenerator[str | Thought, None]
-"""The pieces of an answer's text as they arrive, then the whole Thought."""
+"""The pieces of an answer's text as they arrive, and Asides between them, then the whole Thought."""
 
 
 class StreamOptions(TypedDict, total=False):
@@ -166,9 +172,13 @@ class StreamOptions(TypedDict, total=False):
 
 
 class AskOptions(StreamOptions, total=False):
-    """The same, with ``schema`` for JSON of that shape."""
+    """The same, with ``schema`` for JSON of that shape.
+
+    ``on_piece`` is told what the model writes as it does, and None when it begins (again); not with a schema.
+    """
 
     schema: dict[str, Any] | None
+    on_piece: Callable[[str | None], None] | None
 
 
 class LanguageModel(Protocol):

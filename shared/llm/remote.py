@@ -14,7 +14,7 @@ from shared.errors import ModelUnavailable
 from shared.llm.clients import MalformedResponse, TransientError, explain, heard
 from shared.llm.config import ModelConfig
 from shared.llm.dialects import forget_dialects
-from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
+from shared.llm.protocol import Aside, AskOptions, Message, Pieces, StreamOptions, Thought
 from shared.llm.provider import ModelRequest, Provider, estimate_request
 from shared.llm.turns import OWN, Ledger, OpenTurn, Turns
 
@@ -154,10 +154,25 @@ class RemoteModel:
         )
         limit = options.get("timeout") or self._config.timeout
         async with AsyncExitStack() as held:
+            on_piece = None if question.schema else options.get("on_piece")
             thought, turn, _ = await self._ask(
-                question, limit, held, lambda: self._provider.answer(question, limit)
+                question, limit, held, lambda: self._answer(question, limit, on_piece)
             )
             return turn.counted(thought)
+
+    async def _answer(
+        self, question: ModelRequest, limit: float, on_piece: Callable[[str | None], None] | None
+    ) -> Thought:
+        """One attempt, which tells of its pieces if somebody listens."""
+        if on_piece is None:
+            return await self._provider.answer(question, limit)
+        on_piece(None)
+        async with aclosing(self._provider.stream(question, limit)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Thought):
+                    return piece
+                on_piece(piece)
+        raise MalformedResponse("its end is missing")
 
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """The pieces as they arrive, then the whole Thought; time spent by the caller does not count.
@@ -184,7 +199,8 @@ class RemoteModel:
             (pieces, piece), turn, left = await self._ask(question, limit, held, begin)
             await held.enter_async_context(aclosing(pieces))
             while not isinstance(piece, Thought):
-                yield piece
+                if not isinstance(piece, Aside):
+                    yield piece
                 began = time.monotonic()
                 piece = await self._guard(lambda: _next(pieces), left, limit)
                 left -= time.monotonic() - began

@@ -7,7 +7,7 @@ from shared.llm.clients import MalformedResponse, broken_off, open_client
 from shared.llm.config import ModelConfig
 from shared.llm.dialects import ANSWER, GIVE, choose_shape, dialect_of, show, take_answer
 from shared.llm.openai import format_schema
-from shared.llm.protocol import Attached, Message, Pieces, Thought
+from shared.llm.protocol import Aside, Attached, Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -54,6 +54,10 @@ class ResponsesProvider:
             async for event in events:
                 if event.type == "response.output_text.delta":
                     yield read_text(event.delta)
+                elif event.type == "response.output_item.added" and event.item.type == "function_call":
+                    yield Aside(f"\n{event.item.name} ")
+                elif event.type == "response.function_call_arguments.delta":
+                    yield Aside(event.delta)
                 elif event.type in ("response.completed", "response.incomplete", "response.failed"):
                     ended = event.response
                 elif event.type == "error":

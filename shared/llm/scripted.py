@@ -116,6 +116,9 @@ class ScriptedModel:
             ToolCall(id=f"call_{turn}_{number}", name=call.name, arguments=call.text)
             for number, call in enumerate(reply.all_calls)
         )
+        if on_piece := options.get("on_piece"):
+            on_piece(None)
+            on_piece(reply.words)
         return Thought(
             text=reply.words,
             tool_calls=calls,

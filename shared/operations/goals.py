@@ -90,11 +90,14 @@ async def resume_goal(
 
     Sent again with the same idempotency ``key``, it is minded once.
 
-    Raises NotFound, Refused and BusUnavailable; MailroomError if it runs and there is no text.
+    Raises NotFound, Refused and BusUnavailable; MailroomError if it runs and there is neither.
     """
     known, _ = await find_goal(bus, name)
-    if not text and not known.status.final:
-        raise MailroomError(f"The goal {known.goal_id} is running", "Say what it should mind with --say")
+    if not (text or budget or known.status.final):
+        raise MailroomError(
+            f"The goal {known.goal_id} is running",
+            "Say what it should mind with --say, or raise --budget",
+        )
     join_trace(known.traceparent)
     request_id = bus.derive_id("resume", person, key) if key else generate_task_id("resume")
     refusals = subjects.mail(subjects.USER, subjects.CONDUCTOR)

@@ -28,6 +28,7 @@ from shared.projects.environments import (
     measure,
     open_slot,
 )
+from shared.projects.reading import read_project
 from shared.projects.reading.locks import list_packages
 from shared.projects.reading.project import FoundProject, find_projects
 from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles, get_table
@@ -344,6 +345,8 @@ def _find_preparer(project: FoundProject) -> Preparer:
 async def _prepare_other(request: Request, steps: Steps, project: FoundProject) -> Environment:
     """The environment of a project whose tools are only checked; raises ActionError if one is missing."""
     names = list_needs(project.kind, request.place)
+    if project.kind == "c" and "meson" not in names and await asyncio.to_thread(_uses_meson, request.root):
+        names = (*names, "meson", "ninja")
     missing = tuple(name for name in names if name in FROM_PYPI and not find_program(name))
     require_programs((name for name in names if name not in missing), f"the project ({project.kind})")
     fetched = await _fetch_tools(request, missing) if missing else None
@@ -354,6 +357,13 @@ async def _prepare_other(request: Request, steps: Steps, project: FoundProject) 
     venv, prefix = fetched
     path = (venv / "bin",)
     return Environment(preparation=made, env={"PATH": format_path(*path)}, path=path, readable=(venv, prefix))
+
+
+def _uses_meson(root: Path) -> bool:
+    """Whether the tests are those of Meson, although the project can be built otherwise too."""
+    with contextlib.suppress(ActionError):
+        return any(each.argv[0] == "meson" for each in read_project(root).tests.commands)
+    return False
 
 
 FROM_PYPI = {"meson": "meson", "ninja": "ninja", "cmake": "cmake"}

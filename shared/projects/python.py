@@ -27,10 +27,10 @@ from shared.projects.environments import (
 from shared.projects.reading import read_project
 from shared.projects.reading.project_files import ProjectFiles, read_text
 from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
-from shared.projects.reading.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.test_environments import list_plugins
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
-from shared.projects.virtual_environments import find_existing, list_installed, make_view
+from shared.projects.virtual_environments import find_existing, list_installed, make_view, runs_pytest
 from shared.text.display import format_list
 
 BUILD_TOOLS = {
@@ -268,17 +268,7 @@ class _Installation:
                 return
             except StepFailedError as error:
                 module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", error.output)
-                if source := _find_cython(self.request.place, error.output):
-                    # Make the C file that a build expects of a Cython source
-                    await self._uv("pip", "install", "cython", doing="installs cython")
-                    await self.steps.run(
-                        [str(self.venv / "bin/cython"), source],
-                        writable=[self.request.root],
-                        readable=[self.slot.folder, self.interpreter.prefix],
-                        online=False,
-                    )
-                    self.steps.notes.append(f"The build expects the C file of {source}: Cython made it")
-                elif module and (self.request.place / "setup.py").is_file():
+                if module and (self.request.place / "setup.py").is_file():
                     # It imports what it does not declare
                     package = BUILD_TOOLS.get(module[1], module[1])
                     said = f"The build imports {module[1]}, which nothing declares: {package} was installed"
@@ -292,7 +282,7 @@ class _Installation:
 
     async def _add_missing(self) -> None:
         """Install pytest and its plugins if the tests need them and no manifest names them."""
-        if not await asyncio.to_thread(needs_pytest, self.files):
+        if not await asyncio.to_thread(runs_pytest, self.request):
             return
         installed = list_installed(self.venv)
         lacking = [name for name in ("pytest", *list_plugins(self.files)) if normalise(name) not in installed]
@@ -329,13 +319,6 @@ class _Installation:
             online=online,
             doing=doing,
         )
-
-
-def _find_cython(folder: Path, output: str) -> str:
-    """The Cython source of a C file that a compiler did not find; empty if there is none."""
-    missing = re.search(r"fatal error: ([\w/.-]+)\.c(?:pp|c)?: No such file", output)
-    source = f"{missing[1]}.pyx" if missing else ""
-    return source if source and ".." not in source and (folder / source).is_file() else ""
 
 
 # --- versions from tags -----------------------------------------------------------------------------

@@ -20,9 +20,10 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
 from shared.projects.environments import Request
+from shared.projects.reading import read_project
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise
-from shared.projects.reading.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.test_environments import list_plugins
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 
@@ -82,10 +83,19 @@ async def _find_fault(request: Request, files: ProjectFiles, plan: PythonPlan, e
             is_met = there is not None and line.specifier.contains(there[0], prereleases=True)
             if not is_met and (not line.marker or line.marker.evaluate({"extra": ""})):
                 lacking.append(str(line))
-    tools = ("pytest", *list_plugins(files)) if await asyncio.to_thread(needs_pytest, files) else ()
+    tools = ("pytest", *list_plugins(files)) if await asyncio.to_thread(runs_pytest, request) else ()
     if any(normalise(name) not in packages for name in tools):
         lacking.append("pytest")
     return f"it lacks {', '.join(dict.fromkeys(lacking[:3]))}" if lacking else ""
+
+
+def runs_pytest(request: Request) -> bool:
+    """Whether pytest runs the tests in the folder, or above it."""
+    with contextlib.suppress(ActionError):
+        commands = read_project(request.root).tests.commands
+        place = Path(request.folder)
+        return any(each.runner == "pytest" and place.is_relative_to(each.folder) for each in commands)
+    return False
 
 
 def _list_direct(project: ProjectFiles, plan: PythonPlan) -> Iterator[Requirement]:

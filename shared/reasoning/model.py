@@ -42,6 +42,7 @@ from shared.memory import Memory
 from shared.reasoning.prompts import SystemPrompt
 from shared.reasoning.recall import KNOWN, MemoryRecall
 from shared.reasoning.spending import Budget, DailyUsage, Spending
+from shared.reasoning.thoughts import telling
 from shared.reasoning.turns import OfficeLedger
 from shared.settings import Settings
 from shared.spans import OpenSpan, span
@@ -217,11 +218,13 @@ class ModelSession:
     ) -> Thought:
         """The model's answer to ``messages``, preceded by the system prompt (and ``persona``).
 
-        The model of a ``role`` is asked, if one is set. Raises ModelError: NoModel, ModelUnavailable, or
-        BudgetSpent before the model is asked.
+        The model of a ``role`` is asked, if one is set. Within a task people who watch are told what it
+        writes. Raises ModelError: NoModel, ModelUnavailable, or BudgetSpent before the model is asked.
         """
         prompt = await self._system(persona)
-        return await self._recorded(self._model_for(role)).complete([*prompt, *messages], tools=tools)
+        model = self._recorded(self._model_for(role))
+        async with telling(self._bus) as tell:
+            return await model.complete([*prompt, *messages], tools=tools, on_piece=tell)
 
     def acting(self, role: Role | None) -> "ModelSession | ModelInRole":
         """The models of an agent loop: the session's own, or that of a ``role`` in their place."""

@@ -370,7 +370,9 @@ def frame_task(
         inputs[title] = f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
         kinds[title] = {"memory": "private", "file": "files"}.get(opened.kind, "")
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
-    said = {title: "\n".join(_lines(context.get(key))) for key, title in orders.items()}
+    # A task that begins with the person's words says them itself.
+    own = {"request"} if words.startswith(str(context.get("request", words)).strip()) else set()
+    said = {title: "\n".join(_lines(context.get(key))) for key, title in orders.items() if key not in own}
     share = _fair_share(map(len, said.values()), min(max_inputs, MAX_SAID))
     parts = [
         words,

@@ -15,7 +15,7 @@ from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.contracts import DailySpending, GoalBudget, generate_id, generate_iso_timestamp
+from shared.contracts import DailySpending, GoalBudget, Instructions, generate_id, generate_iso_timestamp
 from shared.contracts.base import amended
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm.protocol import Message, Price, Tool, Usage, estimate_tokens
@@ -294,6 +294,7 @@ class Spending:
         try:
             if budget := task.task.budget if task else charged_to.get():
                 shared = self._find_shared(f"{GOAL}{budget.goal_id}")
+                budget = await self._read_present(budget)
                 try:
                     if not await shared.take(expected, functools.partial(goal_has_room, budget)):
                         return None
@@ -314,6 +315,12 @@ class Spending:
                 self._close(name, expected)
                 for each in taken:
                     await each.close(expected, Amount())
+
+    async def _read_present(self, budget: GoalBudget) -> GoalBudget:
+        """``budget``, or what a person has set in its place since the task was issued."""
+        subject = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, budget.goal_id)
+        record = await read_record(self._usage.bus, subject, Instructions)
+        return (record and record.value.budget) or budget
 
     async def _day_has_room(self, _: Amount, held: Amount) -> bool:
         """By the record, read after what is ``held``: a request is in one of them, perhaps in both."""

@@ -3,7 +3,9 @@
 import asyncio
 import shutil
 
+from shared.agent.context import AgentContext
 from shared.errors import ActionError
+from shared.gate.registries import Registry
 from shared.skills.skill import Skill
 from shared.skills.workspace import (
     OK_CODES,
@@ -22,6 +24,38 @@ LONGEST_COMMAND = 20_000
 """The most characters of a command: more is a script, to be written to a file and run from there."""
 
 
+def shell(command: str) -> list[str]:
+    """The words that run ``command`` by a shell."""
+    return [shutil.which("bash") or "sh", "-c", command]
+
+
+async def require_command(context: AgentContext, command: str, timeout: float = 0.0) -> Registry | None:
+    """What a command of a model may reach, once the policy, or a person if it says so, allows it.
+
+    Raises ActionError for one that cannot be run as it is, NotApproved.
+    """
+    if not command.strip():
+        raise ActionError("The command is empty")
+    if "\0" in command:
+        raise ActionError("The command holds a NUL character")
+    if len(command) > LONGEST_COMMAND:
+        raise ActionError(
+            f"The command has {len(command):,} characters, more than {LONGEST_COMMAND:,}",
+            "Write a script to a file of the workspace, and run that",
+        )
+    if not 0 <= timeout < 1e6:
+        raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")
+    ruling = await context.judge_command(command, str(await open_workspace(context)))
+    opened = await require_allowed(
+        context,
+        ruling,
+        f"run in the workspace: {command}",
+        denied="this command",
+        cure="Do it another way, or not at all",
+    )
+    return await context.open_reach(ruling, opened)
+
+
 class ShellSkill(Skill):
     """Runs commands that can read the system, change the workspace, and reach the hosts they were granted."""
 
@@ -38,32 +72,12 @@ class ShellSkill(Skill):
 
         Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
-        if not command.strip():
-            raise ActionError("The command is empty")
-        if "\0" in command:
-            raise ActionError("The command holds a NUL character")
-        if len(command) > LONGEST_COMMAND:
-            raise ActionError(
-                f"The command has {len(command):,} characters, more than {LONGEST_COMMAND:,}",
-                "Write a script to a file of the workspace, and run that",
-            )
-        if not 0 <= timeout < 1e6:
-            raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")
-        ruling = await self.context.judge_command(command, str(await open_workspace(self.context)))
-        opened = await require_allowed(
-            self.context,
-            ruling,
-            f"run in the workspace: {command}",
-            denied="this command",
-            cure="Do it another way, or not at all",
-        )
-        network = await self.context.open_reach(ruling, opened)
+        network = await require_command(self.context, command, timeout)
         async with changing(self.context, f"run: {command}") as workspace:
             await self.context.progress(f"runs {shorten(command)}")
-            argv = [shutil.which("bash") or "sh", "-c", command]
             return await run_recorded(
                 self.context,
-                argv,
+                shell(command),
                 command,
                 cwd=workspace,
                 timeout=timeout,

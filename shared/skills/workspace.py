@@ -249,8 +249,10 @@ async def run_recorded(
     env: dict[str, str] | None = None,
     network: Registry | None = None,
     ok_codes: Sequence[int] = (0,),
+    writable: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
 ) -> Outcome:
-    """Run a program in the jail with the workspace as all it can change, and keep a record of it.
+    """Run a program in the jail with the workspace, or what is ``writable``, as all it can change; record it.
 
     ``shown`` is the command for people; ``timeout`` is at most, and by default, the setting
     ``command_timeout``; ``network`` is what it may reach, by default nothing. The outcome is FAILED if the
@@ -268,8 +270,9 @@ async def run_recorded(
         argv,
         cwd=cwd,
         timeout=min(timeout or longest, longest),
-        writable=[workspace],
+        writable=writable or [workspace],
         readable=(
+            *readable,
             *shared_objects(context),
             *([outputs] if outputs.is_dir() else []),
             *(network.readable if network else ()),
@@ -325,12 +328,13 @@ def _outcome(ran: RanCommand, result: CommandResult, workspace: Path, ok_codes: 
     )
 
 
-def _records(context: AgentContext) -> Path:
-    return outputs_path(context) / "commands" / f"{context.task.task_id}.jsonl"
+def records_path(context: AgentContext, task_id: str = "") -> Path:
+    """The file with the commands that were run for a task, by default the one being worked on."""
+    return outputs_path(context) / "commands" / f"{task_id or context.task.task_id}.jsonl"
 
 
 def _record(context: AgentContext, ran: RanCommand) -> None:
-    path = _records(context)
+    path = records_path(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
@@ -339,10 +343,10 @@ def _record(context: AgentContext, ran: RanCommand) -> None:
         raise ActionError(f"That the command was run cannot be recorded: {error.strerror}") from None
 
 
-def commands_of(context: AgentContext) -> list[RanCommand]:
-    """The commands that were run for the task being worked on, those of earlier attempts included."""
+def commands_of(context: AgentContext, task_id: str = "") -> list[RanCommand]:
+    """The commands that were run for the task being worked on or another one, in all attempts."""
     try:
-        lines = _records(context).read_bytes().splitlines()
+        lines = records_path(context, task_id).read_bytes().splitlines()
     except OSError:
         return []
     found = []

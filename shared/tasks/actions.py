@@ -77,8 +77,8 @@ KINDS_OF_ACTIONS = {
         (
             "repository",
             "lint_files clone_repository show_status show_diff show_log commit_changes run_python apply_diff "
-            "search_files list_files run_shell undo run_script run_tests try_patch copy_project test_changes "
-            "merge_changes "
+            "search_files list_files run_shell try_command undo run_script run_tests try_patch copy_project "
+            "test_changes merge_changes "
             "git_status git_log read_history read_repository inspect_repository lint scan_security "
             "scan_secrets scan_dependencies check_drift",
         ),

@@ -19,9 +19,11 @@ from shared.llm.protocol import Attached, Usage
 from shared.settings import Settings
 from shared.spans import SpanRecorder
 from shared.tasks.actions import Outcome
+from shared.tasks.submission import UNREACHED
 from shared.text.display import sendable
 
 MAX_LISTED = 20  # Files, and sources, that the output of an unfinished task names; its result has all of them
+MAX_UNREACHED = 20  # Hosts out of reach that a result names
 MAX_REFS = 200  # Files, and sources, in the result of an unfinished task
 
 
@@ -157,6 +159,12 @@ class TaskContext:
             yield
         finally:
             _scope.reset(token)
+
+    def note_unreached(self, host: str) -> None:
+        """Say in the result that the network does not lead to ``host``."""
+        known = self.facts.setdefault(UNREACHED, [])
+        if host not in known and len(known) < MAX_UNREACHED:
+            known.append(host)
 
     def result(self, agent: str, outcome: Outcome) -> TaskResult:
         """The result of a task whose action ended: completed, or failed if that is its outcome."""

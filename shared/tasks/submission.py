@@ -15,6 +15,7 @@ MAX_GOAL_ID = 80  # Characters of a goal's id, with which the ids of its tasks b
 
 OVER_BUDGET = "over_budget"
 """The fact of a task whose model was not asked because of the budget of a goal: the goal's id."""
+UNREACHED = "unreached"  # The fact of a task that names hosts to which the network did not lead
 
 
 def parse_budget(text: str) -> GoalBudget:

@@ -147,14 +147,14 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """The value of one day; null if there is nothing to count."""
+    """The value of one day, or of one hour (as 2026-11-30T05, UTC); null if there is nothing to count."""
 
     day: str
     value: float | None
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of the last 30 days: ``value`` is null if there is no data, ``met`` if it has no target too.
+    """One figure of a period: ``value`` is null if there is no data, ``met`` if it has no target too.
 
     ``unit`` is seconds, share, count, score or dollars; ``good`` says which way is better: less, more, or
     neither.
@@ -174,11 +174,12 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of the last 30 days, and the metrics since ``since``, as ``mailroom kpi`` prints them."""
+    """The figures of a period, and the metrics as ``mailroom kpi`` prints them; it ends before ``until``."""
 
     figures: list[Figure]
     metrics: Metrics
     since: str
+    until: str
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):

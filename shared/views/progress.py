@@ -21,12 +21,14 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """A goal's record (None: not accepted yet), and the states of its tasks by their ids.
 
-    ``results`` come once it has ended: what its tasks found and delivered.
+    ``results`` come once it has ended: what its tasks found and delivered. ``thoughts`` are what models are
+    writing for its tasks, by their ids, as far as it is followed.
     """
 
     goal: Goal | None = None
     states: dict[str, TaskProgress] = {}
     results: GoalResults | None = None
+    thoughts: dict[str, str] = {}
 
     @property
     def tasks(self) -> tuple[GoalTask, ...]:

@@ -385,7 +385,8 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
 
     ``state`` is planning, working, review, waiting or ended, ``review`` what the critic checked. Tokens and
     cost (US dollars) are of all its tasks and of the conductor's own calls. ``rows_total`` and
-    ``messages_total`` count what there is. ``archived`` are the bundles in which messages of its time lie.
+    ``messages_total`` count what there is. ``archived`` are the bundles in which messages of its time lie. It
+    ``is_applied`` if people applied a patch for each project since it ended.
     """
 
     goal_id: str
@@ -414,6 +415,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     findings_total: int
     not_checked: tuple[NotChecked, ...]
     patches: tuple[str, ...]
+    is_applied: bool
     evidence: list[str]
     tasks: list[TaskView]
     rows: list[Row]

@@ -7,7 +7,8 @@ import re
 import socket
 import unicodedata
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
@@ -121,7 +122,7 @@ async def resolve(place: WebAddress, allowed: Collection[str]) -> tuple[str, ...
     try:
         found = await look_up_host(place.host, place.port)
     except (OSError, UnicodeError) as error:
-        cause = f"{place.host} could not be reached: {format_network_error(error)}"
+        cause = _tell_unreached(place.host, format_network_error(error))
         raise ActionError(cause, "Check the address and the network") from None
     addresses = [ipaddress.ip_address(str(entry[4][0]).split("%")[0]) for entry in found]
     if place.pair not in allowed:
@@ -129,6 +130,16 @@ async def resolve(place: WebAddress, allowed: Collection[str]) -> tuple[str, ...
             if not is_public(address):
                 raise refusal(place.url, f"{place.host} resolves to {address}, which is not a public address")
     return tuple(dict.fromkeys(str(address) for address in addresses))[:MAX_ADDRESSES]
+
+
+unreached: ContextVar[Callable[[str], None] | None] = ContextVar("unreached", default=None)
+"""Is told of each host to which the network does not lead."""
+
+
+def _tell_unreached(host: str, reason: str) -> str:
+    if tell := unreached.get():
+        tell(host)
+    return f"{host} could not be reached: {reason}"
 
 
 async def look_up_host(host: str, port: int) -> Sequence[tuple[Any, ...]]:
@@ -245,7 +256,7 @@ async def _ask(place: WebAddress, addresses: tuple[str, ...], wanted: FetchOptio
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = format_network_error(error)
             if reason == NO_NETWORK:
-                raise ActionError(f"{place.host} could not be reached: {reason}") from None
+                raise ActionError(_tell_unreached(place.host, reason)) from None
             if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
                 break
     raise ActionError(f"{printable_url(place.url)} cannot be fetched: {reason}")

@@ -50,6 +50,7 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     "uvu": (r"Passed: +(\d+)", r"Failed: +(\d+)", r"Skipped: +(\d+)"),
     "mocha": (r"(\d+) passing", r"(\d+) failing", r"(\d+) pending"),
     "unittest": (r"\.\.\. (ok)$", r"\.\.\. (FAIL|ERROR)$", r"\.\.\. (skipped)"),
+    "totals": (r"^Tests passed: (\d+)", r"^Tests failed: (\d+)", r"^Tests skipped: (\d+)"),
     "lines": (r"(\d+) passed", r"(\d+) (?:failed|errored)", r"(\d+) skipped"),
     "ctest": (r"( )Passed +[\d.]+ sec", r"\*\*\*(Failed|Timeout|Exception)", r"\*\*\*(Not Run|Skipped)"),
     "node": (r"(?m)^(?:#|ℹ) pass (\d+)", r"(?m)^(?:#|ℹ) fail (\d+)", r"(?m)^(?:#|ℹ) skipped (\d+)"),

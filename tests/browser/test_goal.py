@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from shared.contracts import generate_id
 from shared.subjects import Address
@@ -139,6 +139,8 @@ async def test_a_patch_is_applied_by_key(desk: Desk, ada: httpx2.AsyncClient, tm
     await page.keyboard.press("a")
     await page.get_by_role("dialog").get_by_role("button", name="Apply").click()
     await page.get_by_text("The folder has it already").wait_for()
+    await page.get_by_text("diff applied").wait_for()
+    await expect(page.get_by_role("button", name="Apply diff")).to_have_count(0)
     assert "changed" in (project / "a.txt").read_text()
 
 

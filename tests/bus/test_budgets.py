@@ -10,7 +10,8 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.contracts import GoalBudget
+from shared.bus.entry import seal
+from shared.contracts import GoalBudget, Instructions
 from shared.errors import BudgetSpent, BusUnavailable, Conflict, Denied
 from shared.llm import Message
 from shared.llm.protocol import Price, Usage
@@ -207,3 +208,32 @@ async def test_no_agent_writes_what_another_uses_of_a_budget(server: Server) -> 
     for other in ("critic", "conductor", "user"):
         with pytest.raises((Denied, BusUnavailable)):
             await engineer.store(subjects.share("goal_1", other, "one"), b"{}", timeout=1)
+
+
+async def test_a_budget_that_a_person_raised_holds_for_the_tasks_at_work(server: Server) -> None:
+    """A task has the budget that its goal had when it was issued; the conductor records the present one."""
+    within = spending(await server.connect("engineer"))
+    record = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "g")
+
+    def raised(tokens: int, goal_id: str = "g") -> Instructions:
+        budget = GoalBudget(goal_id=goal_id, tokens=tokens)
+        return Instructions(sender=subjects.CONDUCTOR, goal_id=goal_id, budget=budget)
+
+    with working(GoalBudget(goal_id="g", tokens=100)):
+        assert await ask(within)
+        assert not await ask(within)
+        critic = await server.connect("critic")
+        with pytest.raises((Denied, BusUnavailable)):  # no agent raises it for itself or for others
+            await critic.store(record, raised(10**6).to_json(), timeout=1)
+        conductor = await server.connect("conductor")
+        await conductor.commit([seal(record, raised(400))])
+        with working(GoalBudget(goal_id="g2", tokens=1)):
+            assert await ask(within)
+            assert not await ask(within)  # the other goal's is what it was
+        assert await ask(within)
+        assert await ask(within)
+        with pytest.raises(BudgetSpent, match=r"480 tokens of the 400 .*resume g --budget 800"):
+            async with within.reserving(ASK, (), 0):
+                pass
+        await conductor.commit([seal(record, raised(300))])  # one that is lowered holds too
+        assert not await ask(within)

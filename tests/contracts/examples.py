@@ -557,6 +557,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         **header(60, "conductor", "engineer"),
         instructions=(INSTRUCTION,),
         said=SAID,
+        budget=BUDGET,
     ),
     c.StateChanged(
         **header(13, "conductor", "user"),
@@ -700,6 +701,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         until="2026-01-31",
         files=("+12 -3 shop/pay.py",),
         cut="The clone is shallow: its history begins on 2026-01-02, and what was before is not known",
+        author="Ana",
     ),
     TEST_FAILURE,
     NOT_CHECKED,
@@ -954,6 +956,9 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     c.StopAnswer(**header(91, "user", "nexus"), question_id=_id(9), session_id="session-7"),
     c.AnswerWords(question_id=_id(9), number=3, text="The login test fails. "),
+    c.TaskThoughts(
+        agent="engineer", goal_id=GOAL_ID, task_id=f"{GOAL_ID}-fix-1", text="The sum ignores", written=2_315
+    ),
     c.SentEmail(
         **header(45, "engineer", "engineer"),
         email=LETTER,

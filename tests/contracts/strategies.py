@@ -76,6 +76,7 @@ OPTIONAL = {
 SPECIAL = {
     (c.Email, "body"): texts,
     (c.AnswerWords, "number"): counts,
+    (c.TaskThoughts, "written"): counts,
     (c.TaskResult, "output"): texts,
     (c.TaskRequest, "requester"): filled,
     (c.Presence, "version"): filled,

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from services.engineer.__main__ import Engineer
+from services.engineer.report import Delivery, report_delivery
 from shared.agent.base import Agent
 from shared.contracts import CommandVerdict, ResultOutcome, TestRun
 from shared.errors import ActionError
@@ -297,3 +298,90 @@ async def test_what_nothing_bears_out_stands_at_the_top(
     monkeypatch.setattr(Agent, "on_task", run_them)
     ran = await engineer.on_task(journal.task)
     assert (ran.output, ran.outcome) == ("One test fails: add() subtracts.", ResultOutcome.FINDINGS)
+
+
+async def test_a_command_is_tried_in_a_copy_with_what_was_changed(
+    engineer: Engineer, journal: Journal, project: Path
+) -> None:
+    await call(engineer, "copy_project", repo=str(project), folder="calc")
+    await call(engineer, "edit_file", path="calc/calc.py", edits=[{"old": "a - b", "new": "a + b"}])
+    line = "python3 -c 'import calc; print(calc.add(1, 2))'; touch made; touch ../../made; ls"
+    tried = await call(engineer, "try_command", folder="calc", command=line, ok_codes=(0, 1))
+    assert tried.output.startswith("3\n"), tried.output
+    assert "made" in tried.output.split(), "the copy can be changed"
+    workspace = engineer.context.settings.workspaces
+    assert not list(workspace.rglob("made")), "and is gone"
+    assert not (project / "made").exists()
+    with pytest.raises(ActionError, match="is not the copy of a project"):
+        await call(engineer, "try_command", folder="nope", command="true")
+    with pytest.raises(ActionError, match="The command is empty"):
+        await call(engineer, "try_command", folder="calc", command=" ")
+
+
+async def test_a_refused_command_is_not_tried(engineer: Engineer, journal: Journal, project: Path) -> None:
+    async def deny(command: str, workspace: str = "") -> Ruling:
+        return Ruling(command=command, verdict=CommandVerdict.DENY, rule="test", why="it is a test")
+
+    await call(engineer, "copy_project", repo=str(project), folder="calc")
+    engineer.context.judge_command = deny  # type: ignore[method-assign]
+    with pytest.raises(ActionError, match="it is a test"):
+        await call(engineer, "try_command", folder="calc", command="touch made")
+
+
+async def test_what_an_earlier_attempt_and_an_unchanged_redo_ran_is_on_record(
+    engineer: Engineer, journal: Journal, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another attempt has only what is on disk; a redo counts the tests before it if it changed nothing."""
+
+    async def work(self: Agent, task: object) -> Outcome:
+        await call(engineer, "copy_project", repo=str(project), folder="calc")
+        await call(engineer, "edit_file", path="calc/calc.py", edits=[{"old": "a - b", "new": "a + b"}])
+        await call(engineer, "test_changes", folder="calc")
+        await call(engineer, "run_shell", command="echo looked")
+        return Outcome(output="It adds now, the tests pass.", data={"steps": 1})
+
+    async def say(self: Agent, task: object) -> Outcome:
+        return Outcome(output="It adds now, the tests pass.", data={"steps": 1})
+
+    async def change(self: Agent, task: object) -> Outcome:
+        await call(engineer, "edit_file", path="calc/calc.py", edits=[{"old": "a + b", "new": "b + a"}])
+        return await say(self, task)
+
+    async def run(task_id: str, does: object, continues: str = "") -> Outcome:
+        workspace = journal.task.workspace or journal.task.task_id
+        journal.task = msgspec.structs.replace(
+            journal.task, task_id=task_id, continues=continues, workspace=workspace
+        )
+        token = current_task.set(TaskContext(journal))  # type: ignore[arg-type]
+        monkeypatch.setattr(Agent, "on_task", does)
+        try:
+            return await engineer.on_task(journal.task)
+        finally:
+            current_task.reset(token)
+
+    first = await run("task_1", work)
+    assert first.outcome is ResultOutcome.DONE, first.output
+    again = await run("task_1", say)
+    assert again.outcome is ResultOutcome.DONE, again.output
+    redone = await run("task_2", say, continues="task_1")
+    assert redone.outcome is ResultOutcome.DONE, redone.output
+    assert "echo looked (exit code 0)" in redone.output
+    changed = await run("task_3", change, continues="task_2")
+    assert changed.outcome is ResultOutcome.NOT_CHECKED
+    assert "no run of them is on record" in changed.output
+
+
+def test_places_in_a_copy_are_places_in_its_project(tmp_path: Path) -> None:
+    (tmp_path / "calc.py").write_text("1\n2\n")
+    outcome = Outcome(
+        output="x",
+        evidence_refs=(
+            *("calc/calc.py:2", "calc/calc.py:9", "calc/new.py:1", "calc/calc.py"),
+            *("other/calc.py:1", "https://example.org/a", "calc/calc.py:2:7"),
+        ),
+    )
+    told = report_delivery(outcome, Delivery(), (), tmp_path, {"calc": tmp_path}.get)
+    assert told.evidence_refs == (
+        *(f"{tmp_path}/calc.py:2", f"{tmp_path}/calc.py"),
+        *("other/calc.py:1", "https://example.org/a", f"{tmp_path}/calc.py:2:7"),
+    )

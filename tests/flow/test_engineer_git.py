@@ -382,3 +382,19 @@ async def test_the_history_from_one_tag_to_another(
     for wrong in ("v9.9", "--all", "v1.0..v2", "HEAD@{1}", "x" * 500):
         problem = (await read_history(folder, since=wrong)).problem
         assert "or a tag of the repository: the last ones are" in problem
+
+
+async def test_the_history_of_an_author(repo: Path) -> None:
+    write(repo, {"c.py": "c = 1\n"})
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--author", "Eve [x] <eve@example.org>", "--message", "Add c")
+    for author in ("Eve", "eve@EXAMPLE", "[x]"):
+        history = await read_history(repo, author=author)
+        assert (history.commits, [each.text for each in history.latest], history.files) == (
+            1,
+            [next(each.text for each in history.latest if "Add c" in each.text)],
+            ("+1 -0 c.py",),
+        )
+    assert format_history(history).startswith("1 commit by [x], the latest:")
+    nobody = await read_history(repo, author="--all", since="2026-01-01")
+    assert format_history(nobody).startswith("There are no commits by --all from 2026-01-01 to today.")

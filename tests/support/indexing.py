@@ -29,10 +29,10 @@ async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
         return await tasks.read_timeline(bus, store, name)
 
 
-def compute_metrics(messages: Iterable[Stored], since: str = "2000") -> Metrics:
+def compute_metrics(messages: Iterable[Stored], since: str = "2000-01-01") -> Metrics:
     """The metrics of messages, in the order of their numbers."""
     with _indexed(messages) as store:
-        return targets.read_metrics(store, since)
+        return targets.read_figures(store, targets.Period.make(since)).metrics
 
 
 async def _read_log(bus: Bus) -> list[Stored]:

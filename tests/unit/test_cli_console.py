@@ -399,10 +399,17 @@ def test_the_table_of_who_is_at_work_fits_80_columns(versions: tuple[str, str], 
         free=0,
     )
     console, screen = screen_of()
-    console.print(status._make_table(overview))
+    console.print(status._make_table(overview, False))
     table = screen.getvalue().replace("specialist-tax-…", "")
     assert ("0.1.0" in table) is shown
     assert shown or "…" not in table
+    if not shown:
+        console, screen = screen_of()
+        console.width = 50
+        console.print(status._make_table(overview, True))
+        told = screen.getvalue()
+        assert "processes  waiting  dead" in told
+        assert max(map(len, told.splitlines())) <= 50
 
 
 async def test_several_goals_are_shown_together_each_line_under_its_name() -> None:

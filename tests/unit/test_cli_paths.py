@@ -7,6 +7,8 @@ import pytest
 
 from services.cli.commands.options import (
     FolderType,
+    find_repository_here,
+    names_path,
     parse_context,
     print_resolved,
     resolve_context,
@@ -58,6 +60,20 @@ def test_relative_paths_in_a_text_become_absolute(here: Path, text: str, expecte
 def test_other_words_stay(here: Path, text: str) -> None:
     kept, resolved = resolve_text(text)
     assert (kept, any(resolved.values())) == (text, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ cat ./app/nope\ncat: ./app/nope: No such file",
+        "ada@box:~/nope$ make test",
+        "> see ./nope for that",
+        "the log says: 'cannot open ./nope'",
+        "```\nopen ../nope\n```",
+    ],
+)
+def test_paths_of_what_was_pasted_stay_and_are_not_missed(here: Path, text: str) -> None:
+    assert resolve_text(text) == (text, {})
 
 
 @pytest.mark.parametrize(
@@ -123,3 +139,29 @@ def test_context_takes_numbers_and_truth_values() -> None:
             parse_context(context, option, (wrong,))
     with pytest.raises(click.BadParameter, match="'name' is given twice"):
         parse_context(context, option, ("name=1", "name=2"))
+
+
+def test_a_goal_may_be_about_the_repository_around(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.cli.api.find_office_elsewhere", lambda _: "")
+    assert find_repository_here({}) == "", "there is no repository"
+    (here / "here" / ".git").mkdir()
+    monkeypatch.chdir(here / "here" / "app")
+    assert find_repository_here({"priority": "x"}) == str(here / "here")
+    for name in ("repo", "folder", "action", "assignee"):
+        assert find_repository_here({name: "x"}) == ""
+    monkeypatch.setattr("services.cli.api.find_office_elsewhere", lambda _: "https://office.example.org")
+    assert find_repository_here({}) == ""
+
+
+def test_the_home_folder_is_no_repository_that_is_meant(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.cli.api.find_office_elsewhere", lambda _: "")
+    (here / "home" / ".git").mkdir()
+    monkeypatch.chdir(here / "home" / "src")
+    assert find_repository_here({}) == ""
+
+
+def test_a_text_names_what_is_there(here: Path) -> None:
+    assert names_path(f"Run the tests of '{here}/here/two words'")
+    assert names_path(f"Explain {here}/here/notes.md, please")
+    assert not names_path("Add a /health endpoint\0 to it")
+    assert not names_path("Run the tests")

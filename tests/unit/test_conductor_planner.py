@@ -1,13 +1,14 @@
 """Planning without a model: named actions, named playbooks, the nearest example, and memory that is away."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from services.conductor import planner as planner_module
-from services.conductor.planner import NEAR_ENOUGH, NoPlaybook, Planner
+from services.conductor.planner import NEAR_ENOUGH, NoPlaybook, Planner, give_whole, name_folder
 from services.conductor.playbook import Parameter, Playbook, PlaybookStep
 from shared import subjects
 from shared.contracts import Goal
@@ -186,3 +187,18 @@ async def test_what_memory_refuses_is_not_asked_again() -> None:
     with pytest.raises(ActionError, match="there is no model"):
         await plan(memory, "look")
     assert len(memory.calls) == 1
+
+
+def test_an_agent_is_told_the_folder_that_was_given_unless_its_task_names_one(tmp_path: Path) -> None:
+    goal = Goal(
+        goal_id="g",
+        requester="user",
+        submitted_at="2026-11-30T06:00:00Z",
+        text="Fix add().",
+        context={"folder": str(tmp_path)},
+    )
+    whole = give_whole(goal, "engineer").text
+    assert whole == f'Fix add().\n\nIt is about the folder "{tmp_path}".'
+    assert name_folder(goal, "Lint it?", "{} in {}") == f'Lint it in "{tmp_path}"'
+    assert name_folder(goal, f"Fix add() in {tmp_path}.") == f"Fix add() in {tmp_path}."
+    assert name_folder(msgspec.structs.replace(goal, context={}), "Fix add().") == "Fix add()."

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from services.conductor.coverage import find_left_over
 from services.conductor.periods import read_period
 from services.conductor.planner import find_reservation, names_later_time, variants
 from services.conductor.playbook import (
@@ -16,6 +17,7 @@ from services.conductor.playbook import (
     PlaybookStep,
     apply_playbook,
     fill_parameters,
+    find_places,
     load_counterexamples,
     load_playbooks,
     tasks_of,
@@ -492,3 +494,31 @@ def test_each_folder_that_is_named_gets_its_tasks_or_a_reason(tmp_path: Path) ->
 )
 def test_the_days_that_a_text_names(text: str, days: tuple[str, str]) -> None:
     assert read_period(text, date(2026, 3, 15))[:2] == days
+
+
+def test_the_folder_that_was_given_is_meant_where_the_text_names_none(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    given = {"folder": str(tmp_path)}
+    assert fill_parameters(FOLDER, "Check it", given) == {"repo": str(tmp_path)}
+    assert fill_parameters(FOLDER, f"Check {tmp_path}/other", given) == {"repo": f"{tmp_path}/other"}
+
+
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ("What did Hugo van Kemenade change in /tmp since 3.9.0?", "Hugo van Kemenade"),
+        ("What changed in /tmp by Ana?", "Ana"),
+        ("Show Ana Silva's latest commits in /tmp", "Ana Silva"),
+        ("Show the commits from bot@example.com in /tmp in August", "bot@example.com"),
+        ("commits of Ana-Maria in /tmp", "Ana-Maria"),
+        ("Which changes by @octocat are in /tmp?", "@octocat"),
+        ("Who changed /tmp yesterday?", ""),
+        ("What has changed in /tmp since 2026-01-31?", ""),
+        ("Show the latest commits of /tmp", ""),
+        ("What did somebody change in /tmp?", ""),
+    ],
+)
+def test_whose_commits_are_meant(text: str, author: str) -> None:
+    history = load_playbooks()["history"]
+    assert fill_parameters(history, text, {})["author"] == author
+    assert find_left_over(text, find_places(history, text), history.vocabulary).phrases in ((), ("somebody",))

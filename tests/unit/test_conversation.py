@@ -164,6 +164,13 @@ QUEUED = talk("render it tonight", "Queued as job-20261123-001.", route="tool:ni
 SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
 
 
+ENDED_BADLY = talk(
+    "did anything fail?",
+    "- failed, yesterday 16:04, after 4m00s: Run the tests of ~/kiln - 2 of 48 tests fail (goal_kilntests1)",
+    route="tool:goals",
+)
+
+
 @pytest.mark.parametrize(
     ("before", "said", "meant"),
     [
@@ -197,6 +204,13 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (REMINDER, "actually Friday would be better", "Move the reminder r81c2aabbcc to Friday"),
         (REMINDER, "undo that", "undo the change of the reminder"),
         (CANCELLED, "undo that", "undo the change of the reminder"),
+        (CANCELLED, "hm no, bring it back", "undo the change of the reminder"),
+        (CANCELLED, "oh wait, put it back please", "undo the change of the reminder"),
+        (REMINDER, "leave it on the original day", "undo the change of the reminder"),
+        (REMINDER, "no, keep it at the old time", "undo the change of the reminder"),
+        (REMINDER, "leave it as it was", "undo the change of the reminder"),
+        (ENDED_BADLY, "try it again please", "Run the tests of ~/kiln"),
+        (ENDED_BADLY, "once more", "Run the tests of ~/kiln"),
         (REMEMBERED, "undo", "/forget memory said12"),
         (PLANNED, "make that 3", "/schedule every night at 3 run the tests of ~/depot"),
         (PLANNED, "cancel that", "/stop s12ab34c"),
@@ -612,3 +626,11 @@ def test_the_other_one_is_what_was_told_of_before() -> None:
 def test_words_beside_a_time_are_no_name() -> None:
     for said in ("the day after at half a mind", "maybe better around 6 when Tom is back"):
         assert "Ana" in resolve(said, REMINDER, NOW).text or resolve(said, REMINDER, NOW).text == said
+
+
+@pytest.mark.parametrize(
+    "said", ["and the address can go", "and the gate is shut", "and the others were sold"]
+)
+def test_a_sentence_of_its_own_takes_the_place_of_no_value(said: str) -> None:
+    kept = talk("the number ends in 73 now", "I shall remember: it ends in 73", route="tool:correct")
+    assert not resolve(said, kept, NOW).understood

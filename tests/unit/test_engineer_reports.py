@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from services.engineer.collecting import collect
+from services.engineer.collecting import UNCOUNTED, collect, diagnose
 from services.engineer.invocation import Invocation
 from services.engineer.report import format_tests, outcome_of
 from services.engineer.results import (
+    Results,
     count_events,
     format_go,
     list_running,
@@ -20,6 +22,7 @@ from services.engineer.results import (
 from services.engineer.testing import add_suites
 from shared.contracts import NotChecked, ResultOutcome, TestFailure, TestSuite
 from shared.projects.reading.test_commands import TestCommand
+from shared.sandbox import CommandResult
 
 ROOT = Path("/copy/project")
 AT = "    at x (a.test.js:3:1)"
@@ -174,6 +177,37 @@ def test_what_says_that_there_is_no_network():
     assert not needs_network("ConnectionRefusedError: [Errno 111] Connection refused")
 
 
+@pytest.mark.parametrize(
+    ("output", "names", "problem", "cure"),
+    [
+        (
+            "Can't locate File/Next.pm in @INC (you may need to install the File::Next module)",
+            (),
+            "The tests need the Perl module File::Next, which is not here",
+            "apt install libfile-next-perl or cpanm File::Next",
+        ),
+        (
+            "DEBUG [framework.browserify]: cleaning up",
+            ("mocha test.js", "karma start --single-run"),
+            "No test failed, but its step `karma start --single-run` drives a browser, and the jail has none",
+            "Run it outside of Mailroom",
+        ),
+        (
+            "the end",
+            ("mocha test.js", "xo"),
+            "No test failed, but the command ended with exit code 1: the end",
+            "",
+        ),
+    ],
+)
+def test_a_step_that_cannot_run_here_is_named(tmp_path, output, names, problem, cure):
+    command = TestCommand(runner="any", argv=("x",), found="a:1", names=frozenset(names))
+    result = CommandResult(argv=("x",), exit_code=1, output=output, seconds=1.0)
+    found = diagnose(command, result, Results(passed=7, failed=0, skipped=0, errors=0), tmp_path)
+    assert found[0] == problem
+    assert cure in found[1]
+
+
 def test_sums_of_suites():
     one = TestSuite(
         command="pytest", found="a:1", exit_code=0, passed=3, failed=0, skipped=1, errors=0, seconds=1.0
@@ -187,6 +221,11 @@ def test_sums_of_suites():
     partly = add_suites([one, broken])
     assert (partly.passed, partly.problem) == (3, "`go test`: go is not installed")
     assert outcome_of(partly) is ResultOutcome.NOT_CHECKED
+    silent = TestSuite(command="make check", found="d:1", exit_code=0, problem=UNCOUNTED)
+    quiet = add_suites([one, silent])
+    assert (quiet.passed, quiet.problem, outcome_of(quiet)) == (3, "", ResultOutcome.DONE)
+    assert quiet.notes == ("`make check` ended well, and does not tell how many tests ran",)
+    assert add_suites([silent]).problem == UNCOUNTED
     assert add_suites([broken]).passed == -1
     text = format_tests(add_suites([broken]))
     assert text.startswith("The tests could not be run: go is not installed.\nInstall it.\n")

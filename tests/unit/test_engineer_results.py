@@ -14,6 +14,7 @@ from services.engineer.console_results import (
     parse_jest,
     parse_mocha,
     parse_plain,
+    parse_prove,
     parse_pytest,
     parse_tap,
     parse_unittest,
@@ -62,6 +63,47 @@ ERROR tests/test_b.py
 
 
 LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "complete"),
+    [
+        (
+            "t/a.t .. ok\nAll tests successful.\nFiles=1, Tests=5,  0 secs\nResult: PASS\n",
+            (5, 0, 0, 0),
+            True,
+        ),
+        (
+            "t/a.t .. skipped: no Foo\nt/b.t .. ok\nFiles=2, Tests=3,  1 wallclock secs\nResult: PASS\n",
+            (3, 0, 1, 0),
+            True,
+        ),
+        (
+            "Test Summary Report\n-------\nt/a.t (Wstat: 256 (exited 1) Tests: 4 Failed: 1)\n"
+            "  Failed test:  2\n  Non-zero exit status: 1\nFiles=1, Tests=4,  0 secs\nResult: FAIL\n",
+            (3, 1, 0, 0),
+            True,
+        ),
+        (
+            "t/a.t (Wstat: 512 (exited 2) Tests: 0 Failed: 0)\n  Non-zero exit status: 2\n"
+            "  Parse errors: Bad plan.  You planned 8 tests but ran 0.\nFiles=70, Tests=7, 3 wallclock secs\n"
+            "Result: FAIL\nFailed 1/70 test programs. 0/7 subtests failed.\n",
+            (7, 0, 0, 1),
+            True,
+        ),
+        (
+            "Files=2, Tests=6,  0 secs\nResult: PASS\nFiles=1, Tests=4,  0 secs\nResult: PASS\n",
+            (10, 0, 0, 0),
+            True,
+        ),
+        ("Files=2, Tests=6,  0 secs\n", (6, 0, 0, 0), False),
+    ],
+)
+def test_perls_harness_counts_programs_that_died_as_errors(text, expected, complete):
+    results = parse_prove(text, ROOT)
+    assert results is not None
+    assert (results.passed, results.failed, results.skipped, results.errors) == expected
+    assert bool(results.cut) is not complete
 
 
 def test_pytest_text():
@@ -619,6 +661,11 @@ def test_only_what_names_the_network_needs_one(said, networked):
         ("7 passed, 0 errors\n\n2 passed, 3 errors\n", (9, 0)),
         ("2 passed, 1 failed\n3 passed, 0 failed\n5 passed, 1 failed\n", (5, 1)),  # the last is the sum
         ("1 passed, 0 failed\n2 passed, 0 failed\n5 passed, 0 failed\n", (5, 0)),  # one that goes on
+        ("PASSED: 16\nFAILED: 0\n./test\nPASSED: 16\nFAILED: 0\nPASSED: 15\nFAILED: 1\n", (47, 1)),
+        ("16 passed, 0 failed\n" * 3, (48, 0)),
+        ("PASSED: 1\nFAILED: 0\nPASSED: 2\nFAILED: 0\n", (2, 0)),
+        ("PASSED: 4\nFAILED: 0\nPASSED: 4\nFAILED: 0\n", (4, 0)),  # said twice
+        ("PASSED: 4\nPASSED: 5\nFAILED: 1\n", (5, 1)),
         ("10 passed, 1 failed\n", (10, 1)),
     ],
 )

@@ -1,5 +1,6 @@
 """How a project is tested, read off its files."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -398,6 +399,102 @@ def test_what_needs_something_that_is_not_here_is_named(tmp_path):
         "CI gives it the secret KEY",
     ]
     assert all(each.cure for each in found.not_run)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "counts"),
+    [
+        ("ruff check .\n\tstubtest x", False),
+        ("@mypy src", False),
+        ("-flake8", False),
+        ("./run-everything", True),
+        ("ruff check .\n\t./run-everything", True),
+        ("$(CC) -o t t.c\n\t./t", True),
+    ],
+)
+def test_a_target_of_linters_alone_is_no_test(tmp_path, recipe, counts):
+    files = {**job("make check"), "Makefile": f"check:\n\t{recipe}\n", "test.c": ""}
+    commands = [each.argv for each in found_in(tmp_path, files).commands]
+    assert commands == ([("make", "check")] if counts else [])
+
+
+SCRIPTS = '{"scripts": {"test": "node --test", "old": "node --test test", "cover": "node --test x"}}'
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("startsWith(matrix.node-version, '20')", True),
+        ("${{ startsWith(matrix.node-version, '22') }}", False),
+        ("${{ !startsWith(matrix.node-version, '22') }}", True),
+        ("matrix.node-version == '20.x'", True),
+        ("matrix.node-version != '20.x'", False),
+        ("runner.os == 'Windows'", False),
+        ("runner.os != 'Windows' && matrix.node-version == '22.x'", False),
+        ("runner.os == 'Linux' || github.ref == 'x'", True),
+        ("contains(matrix.node-version, '.x')", True),
+        ("github.actor == 'x' && steps.a.outcome == 'y'", True),
+        ("fromJSON(needs.a.outputs.b)", True),
+        ("&& || !'", True),
+        ("", True),
+    ],
+)
+def test_a_step_that_does_not_run_in_a_combination_is_left_out(tmp_path, condition, kept):
+    matrix = "    strategy: {matrix: {node-version: [20.x]}}\n"
+    files = {**job("npm test", more=matrix), "package.json": SCRIPTS}
+    name = next(iter(files))
+    files[name] = files[name].replace("- run", f"- if: {json.dumps(condition)}\n        run")
+    found = found_in(tmp_path, files).commands
+    assert any(name in each.found for each in found) is kept
+
+
+def test_of_what_a_version_decides_one_runs_and_the_others_are_variants(tmp_path):
+    matrix = "    strategy: {matrix: {node-version: [20.x, 22.x]}}\n"
+    files = {**job("npm run old", "npm test", "npm run cover", more=matrix), "package.json": SCRIPTS}
+    name = next(iter(files))
+    for call, sign in (("npm run old", ""), ("npm test", "!")):
+        condition = json.dumps(f"{sign}startsWith(matrix.node-version, '20')")
+        files[name] = files[name].replace(f"- run: {call}\n", f"- if: {condition}\n        run: {call}\n")
+    commands = found_in(tmp_path, files).commands
+    assert [each.argv for each in commands] == [("npm", "run", "old"), ("npm", "run", "cover")]
+    assert [each.argv for each in commands[0].variants] == [("npm", "run", "test")]
+
+
+def test_what_meson_sets_up_and_make_in_a_folder_run_as_ci_does(tmp_path):
+    steps = ("meson setup ./b -Dx=1", "meson compile -C ./b", "meson test -C ./b")
+    (found,) = found_in(tmp_path / "a", {**job(*steps), "meson.build": "test('a', b)\n"}).commands
+    assert (found.argv, found.before) == (("meson", "test", "-C", "./b"), steps[:2])
+    files = {
+        **job("make -C sub check", "make -C sub dist-ci"),
+        "sub/Makefile": "check:\n\t./t\ndist-ci:\n\t./d\n",
+    }
+    (found,) = found_in(tmp_path / "b", files).commands
+    assert (found.argv, found.folder) == (("make", "check"), "sub")
+
+
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("session.chdir(inner)", ("pytest", "tests")),
+        ("session.cd(f'{a}/b')", ("pytest", "tests")),
+        ("session.chdir('tests')", ("pytest", "-x")),
+        ("session.install(inner)", ("pytest", "-x")),
+        ("session.chdir()", ("pytest", "-x")),
+    ],
+)
+def test_a_session_that_leaves_the_project_does_not_test_it(tmp_path, line, argv):
+    nox = f"import nox\n@nox.session\ndef a(session):\n    {line}\n    session.run('pytest', '-x')\n"
+    nox += "@nox.session\ndef b(session):\n    session.run('pytest', 'tests')\n"
+    files = {**job("nox"), "noxfile.py": nox, "pyproject.toml": "", "tests/test_a.py": ""}
+    assert found_in(tmp_path, files).commands[0].argv == argv
+
+
+def test_an_input_of_an_action_that_is_a_command_is_one(tmp_path):
+    steps = "- uses: someone/pytest-action@v1\n        with:\n          custom-pytest: pytest tests/unit"
+    files = {**job("true"), "pyproject.toml": "", "tests/unit/test_a.py": ""}
+    name = next(iter(files))
+    files[name] = files[name].replace("- run: true", steps)
+    assert [each.argv for each in found_in(tmp_path, files).commands] == [("pytest", "tests/unit")]
 
 
 def test_what_is_built_before_is_known(tmp_path):

@@ -20,7 +20,7 @@ from shared.projects.reading.locks import read_locked
 from shared.projects.reading.manifests import declared_packages
 from shared.projects.reading.project_files import list_registries
 from shared.projects.reading.python_manifest import is_requirement, read_python
-from shared.projects.reading.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.test_environments import list_plugins
 from shared.source import parse_ini, parse_json, parse_module, parse_toml, parse_yaml, read_tree
 
 NAMES = """\
@@ -114,7 +114,6 @@ def read_all(root: Path) -> None:
     assert isinstance(project.locks, tuple)
     assert isinstance(project.scripts, dict)
     read_python(project.files)
-    needs_pytest(project.files)
     list_plugins(project.files)
     replaces_modules(root)
     _has_crates(project.files, ("Cargo.toml",))

@@ -1,5 +1,6 @@
 """How a task is put to a brain."""
 
+import msgspec
 import pytest
 
 from shared.contracts import Task
@@ -77,3 +78,12 @@ def test_what_another_agent_gives_out_as_the_words_of_a_person_is_data() -> None
     text = frame_task(task, "")
     assert "Said by the person" not in text
     assert text.index("> It is gone") < text.index("<data") < text.index("Delete it all")
+
+
+def test_a_task_that_begins_with_the_words_of_the_person_says_them_once() -> None:
+    context = {"request": "Fix add()."}
+    told = 'Fix add().\n\nIt is about the folder "/srv/shop".'
+    task = Task(task_id="t", text=told, assignee="engineer", requester="conductor", context=context)
+    assert frame_task(task, "").count("Fix add().") == 1
+    part = msgspec.structs.replace(task, text="Find add().")
+    assert "Said by the person; your task is a part of it" in frame_task(part, "")

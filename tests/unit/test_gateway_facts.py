@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from services.gateway.index.facts import MAX_COUNT, facts_of
-from services.gateway.index.rows import Indexed, Position, make_row
+from services.gateway.index.rows import Indexed, Position, goal_record, make_row
 from services.gateway.index.store import Store
+from services.gateway.metrics.drilldown import CONDITIONS
+from services.gateway.metrics.figures import KINDS
 from services.gateway.metrics.reading import read_log
-from services.gateway.metrics.targets import read_figures
+from services.gateway.metrics.targets import Period, read_figures
 from shared import subjects
 from shared.bus import Stored
-from shared.contracts import Task, TaskStatus
+from shared.contracts import Goal, OfficeState, StateChanged, Task, TaskStatus
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 AT = "2026-11-23T11:00:00.000000+00:00"
@@ -34,7 +36,7 @@ class Log:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         stored = Stored(subjects.OFFICE, subject, self.seq, data, {}, "2026-11-23T11:00:00.123456789Z")
         row = make_row(stored, Position(self.seq, 0))
-        self.store.add([Indexed(row=row, facts=facts_of(stored))])
+        self.store.add([Indexed(row=row, goal=goal_record(stored), facts=facts_of(stored))])
 
     def task(self, task_id: str = "t1", *, step: str = "new", **body: Any) -> None:
         task = Task(task_id=task_id, text="Look", assignee="scout", requester="user", created_at=AT)
@@ -132,7 +134,7 @@ def test_garbage_of_an_agent_stops_neither_the_index_nor_the_figures(log: Log, b
     log.task("t2", **ended())
     found = read_log(log.store)
     assert sum(row[-1] for row in found.tasks) == 2
-    figures = read_figures(log.store, NOW)
+    figures = read_figures(log.store, Period.make(now=NOW))
     assert figures.metrics.velocity is not None
 
 
@@ -165,7 +167,7 @@ def test_figures_are_those_of_30_days(log: Log) -> None:
     log.task("old", **ended(completed_at="2026-09-01T10:00:00+00:00"))
     log.task("now")
     log.task("now", **ended(metadata={"drift": [{"violations": ["a", "b"]}, {"violations": []}]}))
-    found = read_figures(log.store, NOW)
+    found = read_figures(log.store, Period.make(now=NOW))
     by_name = {figure.name: figure for figure in found.figures}
     assert by_name["tasks"].value == 1
     assert by_name["velocity"].value == 10.0
@@ -180,9 +182,85 @@ def test_a_command_that_ran_all_the_same_is_found(log: Log) -> None:
     log.task()
     judged = {"type": "command_judged.v1", "command": "rm -rf /", "verdict": "deny", "rule": "r", "why": "w"}
     log.write("event.scout.command_judged", judged | {"task_id": "t1", "created_at": AT})
-    assert read_figures(log.store, NOW).metrics.safety.catch_rate == 1.0  # type: ignore[union-attr]
+    assert read_figures(log.store, Period.make(now=NOW)).metrics.safety.catch_rate == 1.0  # type: ignore[union-attr]
     journal = [{"what": "run: rm -rf /", "started_at": LATER}]
     log.task(step="noted", origin=1, attempt=1, worker="w", journal=journal)
-    safety = read_figures(log.store, NOW).metrics.safety
+    safety = read_figures(log.store, Period.make(now=NOW)).metrics.safety
     assert safety is not None
     assert safety.ran == ("rm -rf /",)
+
+
+def test_a_figure_leads_to_the_goals_that_it_counts(log: Log) -> None:
+    assert CONDITIONS.keys() - {""} == KINDS.keys() - {"recall"}
+    facts: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "failed": {"status": "failed", "metadata": {"usage": {"input_tokens": 7, "cost": 0.5}}},
+        "cold": {"status": "failed", "metadata": {"unreached": ["example.org"]}},
+        "checked": {"metadata": {"drift": [{"violations": []}], "context": {"scores": [0.8]}}},
+        "old": {"completed_at": "2026-11-01T10:00:00.000000+00:00"},
+    }
+    for name, more in facts.items():
+        patterns = ("p1",) if name == "plain" else ()
+        goal = Goal(
+            goal_id=name,
+            text=name,
+            requester="user",
+            submitted_at=AT,
+            status=TaskStatus.COMPLETED,
+            ended_at=more.get("completed_at", LAST),
+            patterns=patterns,
+        )
+        state = StateChanged(sender="conductor", recipient="user", state=OfficeState.IDLE, goal=goal)
+        log.write(subjects.goal(name), state.to_dict())
+        task = Task(
+            task_id=name, text="x", assignee="scout", requester="conductor", created_at=AT, goal_id=name
+        )
+        log.write(subjects.task("scout", "conductor", name, "new"), task.to_dict())
+        end = {"task_id": name, "goal_id": name, **ended(**more)}
+        log.write(subjects.task("scout", "conductor", name, "ended"), end)
+    judged = {"type": "command_judged.v1", "command": "x", "verdict": "deny", "rule": "r", "why": "w"}
+    log.write("event.scout.command_judged", judged | {"goal_id": "cold", "created_at": AT})
+    period = Period.make("2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z")
+
+    def goals_of(figure: str) -> set[str]:
+        found = log.store.goals(also=(CONDITIONS[figure], period.bounds))
+        return {goal.goal_id for _, goal in found}
+
+    day = {"plain", "failed", "cold", "checked"}
+    assert goals_of("tasks") == goals_of("handoffs") == goals_of("improvement") == day
+    assert goals_of("") == {*day, "old"}, "all were submitted on the day"
+    assert goals_of("velocity") == {"plain", "checked"}
+    assert goals_of("tokens") == goals_of("cost") == {"failed"}
+    assert goals_of("drift") == goals_of("context") == {"checked"}
+    assert goals_of("delegation") == {"plain", "failed", "checked"}, "no network says nothing of agents"
+    assert goals_of("patterns") == goals_of("adaptation") == {"plain"}
+    assert goals_of("safety") == {"cold"}
+    found = {each.name: each for each in read_figures(log.store, period).figures}
+    assert found["tasks"].value == 4
+    assert found["delegation"].detail.startswith("2 of 3")
+    assert found["handoffs"].detail.startswith("4 of 4")
+    assert len(found["tasks"].trend) == 25
+    assert found["tasks"].trend[11].day == "2026-11-23T11"
+    assert found["tasks"].trend[11].value == 4
+    assert sum(point.value or 0 for point in found["tasks"].trend) == 4
+
+
+@pytest.mark.parametrize("given", [("yesterday", ""), ("2026-11-02", "2026-11-01"), ("", "x")])
+def test_a_period_that_is_none_is_refused(given: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"period|neither"):
+        Period.make(*given, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("since", "days", "first"),
+    [
+        ("", 30, "2026-10-25"),
+        ("2026-11-23T00:00:00Z", 13, "2026-11-23T00"),
+        ("2026-11-22T12:00:00Z", 25, "2026-11-22T12"),
+        ("2026-11-17T00:00:00Z", 7, "2026-11-17"),
+        ("2001-01-01T00:00:00Z", 366, "2025-11-23"),
+    ],
+)
+def test_the_course_of_a_period_is_by_day_or_by_hour(since: str, days: int, first: str) -> None:
+    found = Period.make(since, now=NOW).days
+    assert (len(found), found[0], found[-1][:10]) == (days, first, "2026-11-23")

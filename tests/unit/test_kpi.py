@@ -39,7 +39,7 @@ class Log:
         number = len(self._messages) + 1
         self._messages.append(Stored(subjects.OFFICE, subject, number, data, {}, AT))
 
-    def metrics(self, since: str = "2000") -> Metrics:
+    def metrics(self, since: str = "2000-01-01") -> Metrics:
         return compute_metrics(self._messages, since)
 
 

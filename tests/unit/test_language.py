@@ -100,3 +100,20 @@ def test_a_message_is_read_once() -> None:
     assert read_utterance("at 9") is read_utterance("at 9")
     assert read_utterance("Half past 5 p.m.").plain == "half past 5 pm"
     assert read_utterance("at 5:30 p.m.").clock == "17:30"
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("whats on tmrw", "what's on tomorrow"),
+        ("what did u find", "what did you find"),
+        ("its not thursdays, its mondays", "it's not thursdays, it's mondays"),
+        ("cant u do it nxt week plz", "can't you do it next week please"),
+        ("im late thx", "i'm late thanks"),
+        ("the cat lost its tail", "the cat lost its tail"),
+        ("call U-Haul and R Studio", "call U-Haul and R Studio"),
+        ("that is its own thing", "that is its own thing"),
+    ],
+)
+def test_what_is_written_short_is_read_in_full(text: str, spelled: str) -> None:
+    assert read_utterance(text).spelled == spelled

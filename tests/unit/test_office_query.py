@@ -155,6 +155,11 @@ def test_what_names_nothing_of_the_office_is_not_for_it(text: str, hint: Kind | 
         ("what comes on Sunday", Kind.PLANNED, ["s1"]),
         ("what is scheduled", Kind.PLANNED, ["s1", "s2"]),
         ("sensr prices", Kind.LETTER, ["l1"]),
+        ("the second newest letter", Kind.LETTER, ["l1"]),
+        ("my last letter but one, i mean the last but one", Kind.LETTER, ["l1"]),
+        ("newest letter the one before that", Kind.LETTER, ["l1"]),
+        ("the newest letter, the one before that, and the one before that", Kind.LETTER, ["l3"]),
+        ("third latest letter", Kind.LETTER, ["l3"]),
     ],
 )
 def test_the_things_that_are_told(text: str, kind: Kind, refs: list[str]) -> None:
@@ -207,6 +212,8 @@ def test_times_that_are_over(text: str, since: str, until: str) -> None:
         "tomorrow",
         "every Friday",
         "this Sunday",
+        "overnight queue status",
+        "the overnight jobs",
         "",
         "the last 999999 months of it",
         "x" * 5_000,

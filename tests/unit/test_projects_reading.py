@@ -18,7 +18,7 @@ from shared.projects.reading.locks import convert_version
 from shared.projects.reading.node_scripts import choose_manager
 from shared.projects.reading.project import find_projects
 from shared.projects.reading.python_manifest import PythonPlan, read_python
-from shared.projects.reading.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.test_environments import list_plugins
 from shared.projects.steps import explain, list_refused
 from shared.projects.toolchains import (
     Interpreter,
@@ -143,7 +143,6 @@ jobs:
     (command,) = read_project(tmp_path).tests.commands
     plan = read_python(ProjectFiles(tmp_path), command.installs)
     assert (plan.requirements, plan.files) == (("pytest", "responses>=0.2"), ("more.txt",))
-    assert needs_pytest(ProjectFiles(tmp_path))
 
 
 def test_requirement_files_of_a_project_that_is_no_package(tmp_path: Path) -> None:
@@ -236,21 +235,6 @@ def test_malformed_manifests_are_empty(tmp_path: Path) -> None:
     }
     plan = read(tmp_path, **bad, poetry__lock="{", noxfile__py="(")
     assert plan.requirements == ()
-
-
-@pytest.mark.parametrize(
-    ("files", "needed"),
-    [
-        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, True),
-        ({"tests/conftest.py": ""}, True),
-        ({"tests/test_a.py": "import os, pytest\n"}, True),
-        ({"tests/test_a.py": "def test_it():\n    pass\n"}, True),
-        ({"tests/test_a.py": "import unittest\nclass TestA(unittest.TestCase):\n    pass\n"}, False),
-        ({"a.py": "import pytest\n"}, False),
-    ],
-)
-def test_whether_tests_need_pytest(tmp_path: Path, files: dict[str, str], needed: bool) -> None:
-    assert needs_pytest(ProjectFiles(write_files(tmp_path, files))) is needed
 
 
 def test_plugins_that_settings_presuppose(tmp_path: Path) -> None:
@@ -495,6 +479,63 @@ pytest-mock = "*"
 """
 
 
+PIXI = """
+[dependencies]
+python = ">=3.9"
+polars = ">=0.14"
+[feature.test.dependencies]
+pytest = "*"
+[feature.test.tasks]
+test = "pytest"
+[feature.old]
+dependencies = { polars = "0.14.*", numpy = { version = ">=2,<3", build = "py*" } }
+[feature.old.pypi-dependencies]
+many = { path = ".", editable = true, extras = ["web"] }
+other = { git = "https://example.org/other" }
+[environments]
+default = ["test"]
+old = { features = ["old"], solve-group = "x" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("environments", "command", "extras", "requirements"),
+    [
+        ("py{39,310}-{crypto,plain}", "pytest", ("fast",), ("six",)),
+        (
+            "lint, py310-plain\n    py311-crypto",
+            "{envpython} -b -m coverage run -m pytest",
+            ("fast",),
+            ("six",),
+        ),
+        ("py{39,310}-django{42,50},py311-djangomain", "pytest", (), ("Django~=5.0",)),
+        ("py39-plain, pypy3-django42", "python -m unittest", (), ()),
+        ("crypto-docs", "sphinx-build", (), ()),
+        ("py{", "pytest", (), ()),
+    ],
+)
+def test_of_the_environments_of_tox_the_fullest_is_installed(
+    tmp_path, environments, command, extras, requirements
+):
+    tox = f"""[tox]
+envlist = {environments}
+[testenv]
+extras =
+    crypto: fast
+deps =
+    crypto: six
+    django42: Django~=4.2
+    django50: Django~=5.0
+    djangomain: https://example.org/django.tgz
+commands = {command} {{posargs}}
+[testenv:lint]
+commands = ruff check
+"""
+    plan = read(tmp_path, pyproject__toml=MANY, tox__ini=tox)
+    assert plan.extras == extras
+    assert tuple(line for line in plan.requirements if line != "pytest-mock") == requirements
+
+
 @pytest.mark.parametrize(
     ("install", "extras", "groups", "requirements"),
     [
@@ -511,6 +552,8 @@ pytest-mock = "*"
         ("pipx run nox -s checks", (), (), ("mock",)),
         ("make ready", ("fast",), (), ("coverage",)),
         ("sh ci/setup.sh", (), (), ("trustme",)),
+        ("pixi run -e old test", ("web",), (), ("polars==0.14.*", "pytest", "numpy>=2,<3")),
+        ("pixi run test", (), (), ("polars>=0.14", "pytest")),
     ],
 )
 def test_it_is_installed_as_ci_does(tmp_path, install, extras, groups, requirements):
@@ -520,6 +563,7 @@ def test_it_is_installed_as_ci_does(tmp_path, install, extras, groups, requireme
         "noxfile.py": "import nox\n@nox.session\ndef checks(session):\n    session.install('mock')\n",
         "Makefile": "ready:\n\t@pip install -e .[fast] coverage\n",
         "ci/setup.sh": "set -e\npip install trustme\n",
+        "pixi.toml": PIXI,
     }
     write_files(tmp_path, files)
     plan = read_python(ProjectFiles(tmp_path), [install, "pytest"])

@@ -98,6 +98,7 @@ def read_lines(path: str) -> list[str]:
 
 UNCLEAN = (ResultOutcome.FINDINGS, ResultOutcome.NOT_CHECKED)
 """What a completed task may come to that is not just done."""
+THOUGHT = 44  # Characters of what a model is writing that a line has: its end
 NOTICE_AFTER = 3.0  # Seconds after which a hint says that the conductor has not accepted the goal
 WAITING_NOTE = "waits for approval"  # How the note of a task begins that needs a person's approval
 APPROVALS_COMMAND = "mailroom approvals list"
@@ -152,11 +153,14 @@ def _format_live(progress: Progress, waited: float) -> RenderableType:
 
 
 def _format_row(progress: Progress, task: GoalTask, width: int, wide: int) -> Text:
+    note = clean(progress.note(task))
+    if thinks := "" if task.status.final else clean(progress.thoughts.get(task.task_id, "")):
+        note = f"thinks: …{thinks[-THOUGHT:]}"
     return Text.assemble(
         "  ",
         format_end(_status(progress, task), task.outcome, f"{shorten(task.name, 20):<{width}}"),
         f"  {shorten(task.assignee, 10):<{wide}} {_format_duration(progress, task):>6}  ",
-        (clean(progress.note(task)), "dim"),
+        (note, "dim"),
         no_wrap=True,
         overflow="ellipsis",
     )

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from shared.contracts import MAX_TEXT, Contract, GoalBudget, TestRun, TestSuite,
 from shared.errors import MailroomError
 from shared.files import write_atomically
 from shared.tasks.submission import parse_budget
+from shared.text.prose import PATH_IN_TEXT
 from shared.text.times import SPAN, format_utc, parse_span, parse_time
 from shared.views.timeline import GoalResults
 
@@ -244,8 +246,12 @@ class FolderType(click.ParamType[Path]):
 def resolve_text(text: str) -> tuple[str, Resolved]:
     """``text`` with the relative paths of existing files and folders made absolute, and what they became.
 
-    Others stay as they are written, and became "".
+    Others stay as they are written, and became "". What was pasted from a shell or quoted stays as it is.
     """
+    from shared.language.utterance import Act, read_utterance
+
+    if read_utterance(text).act is Act.QUOTED:
+        return text, {}
     resolved: Resolved = {}
 
     def replace(match: re.Match[str]) -> str:
@@ -285,6 +291,26 @@ def resolve_context(context: Mapping[str, Any]) -> tuple[dict[str, Any], Resolve
             raise click.UsageError(f"{key}={value[:200]}: there is no such folder in {Path.cwd()}")
         changed[key] = resolved[f"{key}={value}"] = str(path)
     return changed, resolved
+
+
+def find_repository_here(context: Mapping[str, Any]) -> str:
+    """The git repository of the current folder, which a goal is about where its text names no folder.
+
+    Empty where an action, agent or folder is named, where there is no repository (the home folder is none),
+    and for an office on another machine, which does not have it.
+    """
+    if not context.keys().isdisjoint({"action", "assignee", "repo", "folder"}):
+        return ""
+    here = Path.cwd()
+    root = next((each for each in (here, *here.parents) if (each / ".git").exists()), None)
+    found = root is not None and root != Path.home() and not api.find_office_elsewhere(settings.load())
+    return str(root) if found else ""
+
+
+def names_path(text: str) -> bool:
+    """Whether ``text`` names a file or folder of this machine by its absolute path."""
+    named = (found["quoted"] or found["bare"].rstrip(TRAILING) for found in PATH_IN_TEXT.finditer(text))
+    return any(os.path.exists(path) for path in named)  # noqa: PTH110 - any text is taken
 
 
 def print_resolved(resolved: Resolved) -> None:

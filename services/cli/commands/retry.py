@@ -42,7 +42,11 @@ def retry(name: str, wait: bool, fail_on: str | None, as_json: bool) -> None:
     print_result({"goal_id": submitted.goal_id, "status": submitted.status}, text, as_json)
 
 
-@click.command(epilog=format_examples('mailroom resume last --say "leave the tests alone" --wait'))
+@click.command(
+    epilog=format_examples(
+        'mailroom resume last --say "leave the tests alone" --wait', "mailroom resume last --budget 300k"
+    )
+)
 @goal_argument
 @click.option(
     "--say",
@@ -61,8 +65,8 @@ def resume(
 ) -> None:
     """Continue GOAL, with what you --say as a further instruction.
 
-    If it is running, its agents read that before their next step. If it has ended, what was completed is
-    kept and the rest is done again.
+    If it is running, its agents read that before their next step, and a --budget holds from their next
+    question to a model on. If it has ended, what was completed is kept and the rest is done again.
     """
     _require_wait(fail_on, wait)
     words, resolved = resolve_text(text or "")

@@ -71,7 +71,7 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     console.print(Text.assemble("office  ", (str(system.state), "bold"), f"  {goals}"))
     console.print(f"server  nats://{system.url}, nats-server {system.server_version}", soft_wrap=True)
     disk = f"{decimal(system.stored)} stored, {decimal(system.free)} free for {system.state_dir}"
-    console.print(f"disk    {disk}", soft_wrap=True)
+    print_block(f"disk    {disk}", console, hang=8)
     tokens = sum(each.input_tokens + each.output_tokens for each in system.spent.values())
     used = format_spent(tokens, sum(each.cost for each in system.spent.values()))
     print_block(f"models  {used} today{f'; {system.left}' if system.left else ''}", console, hang=8)
@@ -79,7 +79,7 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     if system.waiting.count:
         print_block(f"waits   {_format_waiting(system.waiting)}", console, hang=8)
     console.print()
-    console.print(_make_table(system))
+    console.print(_make_table(system, console.width < NARROW))
     console.print()
     for name, reason in system.kept_out.items():
         console.print(clean(f"{name} is kept out: {reason}"), style="red", soft_wrap=True)
@@ -101,8 +101,14 @@ def _format_waiting(waiting: Waiting) -> str:
     return f"{told}; older ones may wait too" if waiting.bounded else told
 
 
-def _make_table(system: SystemStatus) -> Table:
-    numbers = ("load", "waiting", "in hand", "handled", "dead", "up")
+NARROW = 64  # Columns below which the table has the most important ones alone
+WIDE_ONLY = ("load", "in hand", "handled")
+
+
+def _make_table(system: SystemStatus, narrow: bool) -> Table:
+    named = ("load", "waiting", "in hand", "handled", "dead", "up")
+    kept = [at for at, name in enumerate(named) if not (narrow and name in WIDE_ONLY)]
+    numbers = [named[at] for at in kept]
     versions = _versions([process for each in system.agents for process in each.processes])
     # The column is only needed if versions differ; 80 columns have no space for it otherwise.
     mixed = ["version"] if len(versions) > 1 else []
@@ -111,7 +117,8 @@ def _make_table(system: SystemStatus) -> Table:
         running, *cells = _format_cells(each)
         version = [clean(", ".join(_versions(each.processes)))] if mixed else []
         style = "" if each.processes else "red"
-        table.add_row(shorten(each.agent, 16), running, *version, *cells, style=style)
+        shown = [cells[at] for at in kept]
+        table.add_row(shorten(each.agent, 16), running, *version, *shown, style=style)
     return table
 
 

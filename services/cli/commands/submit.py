@@ -21,8 +21,10 @@ from services.cli.commands.options import (
     budget_option,
     context_option,
     fail_on_option,
+    find_repository_here,
     format_examples,
     json_option,
+    names_path,
     print_resolved,
     report_options,
     resolve_context,
@@ -32,7 +34,7 @@ from services.cli.commands.options import (
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
 from shared import settings
-from shared.contracts import Goal, GoalBudget, TaskPriority
+from shared.contracts import Goal, GoalBudget, TaskPriority, TaskThoughts
 from shared.errors import BusUnavailable
 from shared.text.times import format_utc
 from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
@@ -93,7 +95,8 @@ def submit(
     """Submit a goal.
 
     TEXT is the goal in your own words; '-' reads it from standard input. Relative paths in it, such as
-    './x' or '.', and repo=PATH are made absolute.
+    './x' or '.', and repo=PATH are made absolute. Where it names no folder, it is about the git repository
+    in which you are, if there is one.
 
     With --wait it exits with 0 if the goal is done, 1 if it failed or could not be checked, 3 if it is done
     with findings that --fail-on names.
@@ -104,6 +107,9 @@ def submit(
         raise click.UsageError(f"-c {fields[0]}=... says nothing to the work: use --{fields[0]}")
     text, resolved = resolve_text(text)
     context, more = resolve_context(context)
+    if folder := find_repository_here(context):
+        context["folder"] = folder
+        more |= {} if names_path(text) else {"The folder": folder}
     print_resolved(resolved | more)
     goal = NewGoal(
         text=text,
@@ -156,15 +162,20 @@ async def follow_goal(goal: SubmittedGoal) -> AsyncGenerator[Progress, None]:
         stream = await asyncio.to_thread(
             api.EventStream,
             f"/goals/{api.segment(goal.goal_id)}/progress",
-            {"progress": Progress, "ended": Progress},
+            {"progress": Progress, "ended": Progress, "thinking": TaskThoughts},
             "ended",
             query={"submitted": goal.seq},
             timeout=SILENCE,
             login=api.find_login(settings.load(), wait=0),
         )
         async with aclosing(stream.events()) as events:
-            async for progress in events:
-                yield progress
+            progress, thoughts = Progress(), dict[str, str]()
+            async for event in events:
+                if isinstance(event, TaskThoughts):
+                    thoughts[event.task_id] = event.text
+                else:
+                    progress = event
+                yield msgspec.structs.replace(progress, thoughts=dict(thoughts))
         return
     except api.GatewayAway as error:
         away = error

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import OrderedDict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,7 @@ from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import ask
 from services.gateway.metrics.computing import read_recall
 from services.gateway.metrics.exposition import CONTENT_TYPE
-from services.gateway.metrics.targets import read_figures, read_metrics, with_recall
+from services.gateway.metrics.targets import Period, read_figures, with_recall
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.bus.records import read_presences
@@ -36,18 +37,17 @@ from shared.queries.checks import (
     run_checks,
     warn,
 )
-from shared.text.times import format_utc, parse_time
 from shared.views.metrics import Figures
 
 FRESH = 5.0  # Seconds for which computed figures are used again
+KEPT = 8  # Periods whose figures are kept
 
 
 class _Known:
-    """What was computed last, and when."""
+    """What was computed last of each period, and when."""
 
     def __init__(self) -> None:
-        self.figures: Figures | None = None
-        self.read_at = float("-inf")
+        self.figures: OrderedDict[KpiQuery, tuple[float, Figures]] = OrderedDict()
         self.reading = asyncio.Lock()
 
 
@@ -55,25 +55,28 @@ _known = _Known()
 
 
 class KpiQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``since`` is the time, in ISO 8601, from which on the metrics count; empty: the last 30 days."""
+    """The period that counts, in ISO 8601: from ``since`` on until before ``until``.
+
+    Without a beginning it is the last 30 days, without an end up to now.
+    """
 
     since: str = ""
+    until: str = ""
 
 
 async def read_kpi(call: Call, query: KpiQuery) -> Figures:
-    """The metrics with their targets, and their course by day in the last 30 days."""
+    """The metrics of a period with their targets, and their course by day, or by hour if it has two days."""
+    period = Period.make(query.since, query.until)
     async with _known.reading:
-        if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
-            figures = await ask(call.gateway.index.store, read_figures)
-            _known.figures = with_recall(figures, await read_recall(Memory(call.gateway.bus)))
-            _known.read_at = time.monotonic()
-        figures = _known.figures
-    if not query.since:
-        return figures
-    since = format_utc(parse_time(query.since))
-    metrics = await ask(call.gateway.index.store, partial(read_metrics, since=since))
-    metrics = msgspec.structs.replace(metrics, recall=figures.metrics.recall)
-    return msgspec.structs.replace(figures, metrics=metrics, since=since)
+        read_at, figures = _known.figures.pop(query, (float("-inf"), None))
+        if figures is None or time.monotonic() - read_at >= FRESH:
+            figures = await ask(call.gateway.index.store, partial(read_figures, period=period))
+            figures = with_recall(figures, await read_recall(Memory(call.gateway.bus)))
+            read_at = time.monotonic()
+        _known.figures[query] = read_at, figures
+        if len(_known.figures) > KEPT:
+            _known.figures.popitem(last=False)
+    return figures
 
 
 async def export_metrics(call: Call) -> Response:

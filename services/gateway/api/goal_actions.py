@@ -23,6 +23,7 @@ from shared.operations.patches import (
 )
 from shared.operations.submission import derive_goal_id, submit_once
 from shared.queries.results import find_goal
+from shared.tasks.submission import parse_budget
 from shared.views.listed import Applied, DeliveredPatch, SubmittedGoal
 from shared.views.timeline import GoalSummary
 
@@ -41,11 +42,12 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the agents are to mind; a goal that has ended goes on also without words.
 
-    ``budget`` is what models may use for the goal in all, with what they have used; as before without one.
+    ``budget`` is what models may use for the goal in all, with what they have used, also as text such as
+    ``300k,$2``; as before without one. A goal that runs may get it without words.
     """
 
     text: Annotated[str, msgspec.Meta(max_length=MAX_INSTRUCTION)] = ""
-    budget: GoalBudget | None = None
+    budget: GoalBudget | str | None = None
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,7 +113,7 @@ async def say(call: Call, body: Words) -> GoalSummary:
         call.gateway.bus,
         call.path["goal_id"],
         body.text,
-        budget=body.budget,
+        budget=parse_budget(body.budget) if isinstance(body.budget, str) else body.budget,
         person=call.person.name,
         key=call.key,
     )

@@ -1,6 +1,7 @@
 """One goal: its page, its report, and what its evidence names."""
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ from shared.access.scopes import Scope
 from shared.bus import Bus
 from shared.contracts import (
     NAME,
+    AgentReport,
     ApprovalAnswer,
     ApprovalRequest,
     Goal,
@@ -110,6 +112,7 @@ class GoalPages:
             findings_total=len(kept.results.findings),
             not_checked=kept.results.not_checked[:MAX_LISTED],
             patches=kept.results.patches,
+            is_applied=await _is_applied(gateway, goal, len(kept.results.patches)),
             evidence=list(kept.evidence[:MAX_LISTED]),
             tasks=[_view(task) for task in goal.tasks] + [_view(task, earlier=True) for task in goal.earlier],
             rows=rows[:MAX_ROWS],
@@ -188,6 +191,21 @@ async def _read_approvals(bus: Bus, goal: Goal, pieces: Sequence[Piece]) -> tupl
             approval = view_request(request, given, answer.status if answer else "waiting")
             found.append(msgspec.structs.replace(approval, goal=flatten(goal.text, 300)))
     return tuple(found)
+
+
+async def _is_applied(gateway: Gateway, goal: Goal, patches: int) -> bool:
+    """Whether people have applied so many patches since the goal ended, by their own records of it."""
+    where = "goal_id = ? AND goal_id != '' AND subject = ? AND time >= ?"
+    own = subjects.mail(subjects.USER, subjects.USER)
+    rows = (
+        gateway.index.store.rows(where, [goal.goal_id, own, goal.ended_at], MAX_MESSAGES) if patches else []
+    )
+    read = await read_messages(gateway.bus, subjects.OFFICE, [row.seq for row in rows]) if rows else {}
+    projects = set()
+    for stored in read.values():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            projects |= {each["project"] for each in AgentReport.from_json(stored.data).metadata["patches"]}
+    return 0 < patches <= len(projects)
 
 
 def _view(task: object, *, earlier: bool = False) -> TaskView:

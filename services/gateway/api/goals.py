@@ -8,6 +8,9 @@ import msgspec
 
 from services.gateway.call import Call, Gateway, Kept
 from services.gateway.inbox import read_open_requests
+from services.gateway.metrics.drilldown import CONDITIONS
+from services.gateway.metrics.figures import KINDS
+from services.gateway.metrics.targets import Period
 from services.gateway.problems import Failure
 from services.gateway.routing import API, Endpoint
 from shared import subjects
@@ -111,13 +114,17 @@ _paused = Kept("control", _read_paused)
 
 class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which goals, the latest submitted first: of a status (several: repeat it), an outcome, an agent, with
-    these words. ``before`` is ``next`` of the page before.
+    these words, submitted from ``since`` on until before ``until`` (ISO 8601). With the name of a ``figure``
+    those that it counts in this period. ``before`` is ``next`` of the page before.
     """
 
     status: tuple[str, ...] = ()
     outcome: str = ""
     agent: str = ""
     text: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    figure: str = ""
+    since: str = ""
+    until: str = ""
     before: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 50
 
@@ -125,21 +132,28 @@ class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
 class GoalList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of goals; ``next`` goes into ``before`` for the following one, 0 at the end.
 
-    ``counts`` are the numbers of all goals by status.
+    ``counts`` are the numbers of all goals by status, ``figure`` is the title of the one that was asked for.
     """
 
     goals: list[GoalSummary]
     next: int
     counts: dict[str, int]
+    figure: str = ""
 
 
 async def list_goals(call: Call, query: GoalsQuery) -> GoalList:
     """Goals, the latest first, with what they are at."""
+    also: tuple[str, Sequence[Any]] = ("", ())
+    if query.figure or query.since or query.until:
+        if query.figure not in CONDITIONS:
+            raise ValueError(f"there are no goals of a figure {query.figure[:40]!r}")
+        also = CONDITIONS[query.figure], Period.make(query.since, query.until).bounds
     found = call.gateway.index.store.goals(
         statuses=query.status,
         outcome=query.outcome,
         agent=query.agent,
         text=query.text,
+        also=also,
         before=query.before,
         limit=query.limit,
     )
@@ -147,6 +161,7 @@ async def list_goals(call: Call, query: GoalsQuery) -> GoalList:
         goals=await summarize_goals(call.gateway, [goal for _, goal in found]),
         next=found[-1][0] if len(found) == query.limit else 0,
         counts=call.gateway.index.store.count_goals(),
+        figure=KINDS[query.figure].title if query.figure else "",
     )
 
 

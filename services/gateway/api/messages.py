@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from services.gateway.api.goals import summarize_goals
-from services.gateway.call import Call, Gateway
-from services.gateway.index.index import LogIndex
+from services.gateway.call import Call, Gateway, merge
+from services.gateway.index.index import LogIndex, Recent
 from services.gateway.index.reader import find_messages
 from services.gateway.index.rows import STREAMS, Position
 from services.gateway.index.store import MAX_PAGE, Filter
@@ -18,6 +18,7 @@ from services.gateway.problems import not_found
 from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
 from shared.bus import Stored
+from shared.contracts import TaskThoughts
 from shared.trail.archives import find_archive, read_message, read_messages
 from shared.trail.verification import Verification, verify_here
 from shared.views.timeline import GoalSummary, MessageRow
@@ -155,19 +156,21 @@ async def verify(call: Call) -> Proof:
 async def follow(call: Call, query: EventsQuery) -> Response:
     """The log as server-sent events: ``message`` events with a position as id, without a gap or a repetition.
 
-    ``open`` and ``alive`` events say in ``problem`` why nothing new can come, such as a full disk. A client
+    ``thinking`` events, which have no id, say what models write for tasks, as they do. ``open`` and ``alive``
+    events say in ``problem`` why nothing new can come, such as a full disk. A client
     that comes back with ``Last-Event-ID`` continues where it was.
     """
     last = call.request.headers.get("last-event-id", "") or query.after
     after = Position.parse(last) if last else call.gateway.index.position
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    frames = _frames(call.gateway.index, after, query)
+    frames = _frames(call.gateway, after, query)
     return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
 
 
-async def _frames(index: LogIndex, after: Position, wanted: Filter) -> AsyncGenerator[bytes, None]:
+async def _frames(gateway: Gateway, after: Position, wanted: Filter) -> AsyncGenerator[bytes, None]:
+    index = gateway.index
     yield b"retry: 1000\nid: %b\nevent: open\ndata: %b\n\n" % (str(after).encode(), _state(index))
-    batches = index.events(after, wanted)
+    batches = merge(index.events(after, wanted), gateway.thoughts.follow(wanted.goal))
     pending = asyncio.ensure_future(anext(batches))
     try:
         while True:
@@ -177,14 +180,17 @@ async def _frames(index: LogIndex, after: Position, wanted: Filter) -> AsyncGene
                 continue
             batch = pending.result()
             pending = asyncio.ensure_future(anext(batches))
-            yield b"".join(
-                b"id: %b\nevent: message\ndata: %b\n\n" % (each.row.position.encode(), each.data)
-                for each in batch
-            )
+            yield b"".join(map(_frame, batch))
     finally:
         pending.cancel()
         await asyncio.gather(pending, return_exceptions=True)
         await batches.aclose()
+
+
+def _frame(each: Recent | TaskThoughts) -> bytes:
+    if isinstance(each, Recent):
+        return b"id: %b\nevent: message\ndata: %b\n\n" % (each.row.position.encode(), each.data)
+    return b"event: thinking\ndata: %b\n\n" % each.to_json()
 
 
 def _state(index: LogIndex) -> bytes:

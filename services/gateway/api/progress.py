@@ -9,10 +9,11 @@ from starlette.responses import Response, StreamingResponse
 
 from services.gateway.api.goals import ONE
 from services.gateway.api.messages import KEEP_ALIVE
-from services.gateway.call import Call
+from services.gateway.call import Call, merge
 from services.gateway.problems import Problem, status_of, title_of
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
+from shared.contracts import TaskThoughts
 from shared.errors import MailroomError
 from shared.queries.progress import follow_to_results
 from shared.queries.results import expand_goal_id, find_goal
@@ -31,19 +32,25 @@ async def follow_progress(call: Call, query: ProgressQuery) -> Response:
     """Follow a goal until it has ended, as server-sent events.
 
     ``progress`` events have the goal and its tasks now and after every change, ``ended`` the same with what
-    the goal found and used. ``problem`` says why it cannot be followed, for instance because the conductor
+    the goal found and used. ``thinking`` is what a model writes for one of its tasks, as it does.
+    ``problem`` says why it cannot be followed, for instance because the conductor
     refuses the submission; ``alive`` comes if nothing else does.
     """
     bus = call.gateway.bus
     goal_id = await expand_goal_id(bus, call.token("goal_id", "goal"))
     if not query.submitted:
         await find_goal(bus, goal_id)  # one that nobody submitted would be waited for without end
-    changes = follow_to_results(bus, call.gateway.settings, goal_id, query.submitted)
+    changes = merge(
+        follow_to_results(bus, call.gateway.settings, goal_id, query.submitted),
+        call.gateway.thoughts.follow(goal_id),
+    )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_frames(changes), media_type=STREAM, headers=headers)
 
 
-async def _frames(changes: AsyncGenerator[Progress, None]) -> AsyncGenerator[bytes, None]:
+async def _frames(
+    changes: AsyncGenerator[Progress | list[TaskThoughts], None],
+) -> AsyncGenerator[bytes, None]:
     pending = asyncio.ensure_future(anext(changes))
     try:
         while True:
@@ -52,7 +59,10 @@ async def _frames(changes: AsyncGenerator[Progress, None]) -> AsyncGenerator[byt
                 yield _frame("alive", {})
                 continue
             progress = pending.result()
-            yield _frame("ended" if progress.results else "progress", progress)
+            if isinstance(progress, Progress):
+                yield _frame("ended" if progress.results else "progress", progress)
+            else:
+                yield b"".join(_frame("thinking", each) for each in progress)
             pending = asyncio.ensure_future(anext(changes))
     except StopAsyncIteration:
         return

@@ -19,6 +19,7 @@ from shared.contracts import (
 )
 from shared.contracts.cognition import kind_of, spending_of
 from shared.contracts.task import Span, SpanKind
+from shared.tasks.submission import UNREACHED
 
 _SUBMITTED = (
     "INSERT INTO tasks (name, agent, lane, kind, goal_id, submitted_at) VALUES (?, ?, ?, ?, ?, ?) "
@@ -31,15 +32,15 @@ _CLAIMED = (
 )
 _ENDED = (
     "UPDATE tasks SET ended_at = ?1, status = ?2, outcome = ?3, attempts = max(attempts, ?4), "
-    "tokens = ?5, cost = ?6, rules = ?7, broken = ?8, violations = ?9, unchecked = ?11, "
+    "tokens = ?5, cost = ?6, rules = ?7, broken = ?8, violations = ?9, unchecked = ?11, offline = ?13, "
     "claimed_at = iif(claimed_at = '', ?12, claimed_at), "
     "waited = coalesce(waited, max(0, (julianday(nullif(?12, '')) - julianday(submitted_at)) * 86400)), "
     "worked = max(0, (julianday(?1) - julianday(nullif(iif(claimed_at = '', ?12, claimed_at), ''))) * 86400) "
     "WHERE name = ?10 AND ended_at = ''"
 )
-_SCORE = "INSERT INTO scores VALUES (?, ?)"
+_SCORE = "INSERT INTO scores VALUES (?, ?, ?)"
 _USED = (
-    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day, agent, model) DO UPDATE SET "
+    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hour, agent, model) DO UPDATE SET "
     "calls = calls + excluded.calls, input = input + excluded.input, output = output + excluded.output, "
     "cost = cost + excluded.cost"
 )
@@ -50,6 +51,7 @@ _JOURNAL = (
     "INSERT OR REPLACE INTO policy SELECT 'journal', ?1, ?2, ?3, '', '', ?4 "
     "WHERE EXISTS (SELECT 1 FROM policy WHERE kind = 'judged' AND label LIKE '%:' || ?1)"
 )
+HOUR = len("2026-11-30T05")  # The characters of a time up to its hour
 MAX_COUNT = 2**53  # The largest count that is kept; agents may write larger ones
 _LANES = {step: priority.lower() for priority, step in subjects.NEW.items()}
 
@@ -70,6 +72,7 @@ class _Task(msgspec.Struct):
 
 class _Step(msgspec.Struct):
     task_id: str = ""
+    goal_id: str = ""
     created_at: str = ""
     completed_at: str = ""
     begun_at: str = ""
@@ -90,6 +93,7 @@ class _Judged(msgspec.Struct):
 
 class _Mail(msgspec.Struct):
     created_at: str = ""
+    goal_id: str = ""
     context_used: dict[str, Any] | None = None
 
 
@@ -113,7 +117,7 @@ def facts_of(stored: Stored) -> list[Change]:
         match stored.subject.split("."):
             case ["task", agent, requester, task_id, step] if step in subjects.FINAL_STEPS:
                 failed = (stored.time, str(TaskStatus.FAILED), "", 0, 0, 0.0, None, None, None)
-                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}", "", ""))]
+                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}", "", "", 0))]
         return []
 
 
@@ -154,7 +158,7 @@ def _changes(stored: Stored) -> Iterator[Change]:
             yield Change(_REPLY, (reply_id, *said, stored.data))
         case ["mail", _, subjects.NEXUS] if b'"context_used"' in stored.data:
             mail = _read_mail(stored.data)
-            yield from _scores(mail.created_at, mail.context_used)
+            yield from _scores(mail.created_at, mail.context_used, mail.goal_id)
 
 
 def _of_task(stored: Stored, name: str, agent: str, step: str) -> Iterator[Change]:
@@ -181,7 +185,7 @@ def _usage(spans: tuple[msgspec.Raw, ...], agent: str) -> Iterator[Change]:
             model = span.name if span.kind is SpanKind.MODEL else "other"
             numbers = (span.count, span.input_tokens, span.output_tokens)
             used = (*map(_limited, numbers), span.cost)
-            yield Change(_USED, (span.started_at[:10], agent, model, *used))
+            yield Change(_USED, (span.started_at[:HOUR], agent, model, *used))
 
 
 def _of_end(read: _Step, name: str) -> Iterator[Change]:
@@ -197,10 +201,11 @@ def _of_end(read: _Step, name: str) -> Iterator[Change]:
         drift = (len(counts), sum(count > 0 for count in counts), sum(counts))
         unchecked = "\n".join(" ".join(rule.split()) for rule in rules)
     spent = (_limited(read.attempt), _limited(tokens), cost)
-    yield Change(_ENDED, (at, status, outcome, *spent, *drift, name, unchecked, read.begun_at))
-    yield from _scores(at, meta.get("context"))
+    offline = int(bool(meta.get(UNREACHED)))
+    yield Change(_ENDED, (at, status, outcome, *spent, *drift, name, unchecked, read.begun_at, offline))
+    yield from _scores(at, meta.get("context"), read.goal_id)
 
 
-def _scores(at: str, context: object) -> Iterator[Change]:
+def _scores(at: str, context: object, goal_id: str) -> Iterator[Change]:
     if (best := best_score(context)) is not None:
-        yield Change(_SCORE, (at, best))
+        yield Change(_SCORE, (at, best, goal_id))

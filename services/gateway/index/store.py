@@ -14,7 +14,7 @@ from shared.contracts import Goal
 from shared.errors import StartError
 from shared.views.timeline import MessageRow
 
-VERSION = 13  # The version of the tables; an index of another version is rebuilt
+VERSION = 14  # The version of the tables; an index of another version is rebuilt
 
 TABLES = Path(__file__).with_name("tables.sql")
 
@@ -241,10 +241,14 @@ class Store:
         outcome: str = "",
         agent: str = "",
         text: str = "",
+        also: tuple[str, Sequence[Any]] = ("", ()),
         before: int = 0,
         limit: int = 50,
     ) -> list[tuple[int, Goal]]:
-        """Goals with their cursors, the latest submitted first; ``before`` is a cursor (0: none)."""
+        """Goals with their cursors, the latest submitted first; ``before`` is a cursor (0: none).
+
+        ``also`` is a further condition in SQL, with its values.
+        """
         clauses: list[str] = ["status != ?"]
         values: list[Any] = [PART]
         if statuses:
@@ -259,6 +263,9 @@ class Store:
         for word in text.lower().split():
             clauses.append("instr(text, ?)")
             values.append(word)
+        if also[0]:
+            clauses.append(also[0])
+            values += also[1]
         if before:
             clauses.append("submitted < ?")
             values.append(before)

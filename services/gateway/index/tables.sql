@@ -42,8 +42,8 @@ INSERT INTO sqlite_stat1 VALUES
     ('messages', 'by_memory', '10000 1');
 ANALYZE sqlite_schema;
 
--- What figures need (facts.py): "tasks" has a row for each task with its waiting and working times in seconds; "scores" the
--- cosine of the nearest memory for each question; "usage" model calls by day; "policy" verdicts, requests, answers and the
+-- What figures need (facts.py): "tasks" has a row for each task with its waiting and working times in seconds, "offline" if
+-- the network led nowhere; "scores" the cosine of the nearest memory for each question; "usage" model calls by hour; "policy" verdicts, requests, answers and the
 -- journals of the tasks whose commands were judged; "deliveries" and "replies" the last record of each.
 CREATE TABLE tasks (
     name TEXT PRIMARY KEY, agent TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL, goal_id TEXT NOT NULL,
@@ -51,16 +51,17 @@ CREATE TABLE tasks (
     status TEXT NOT NULL DEFAULT 'pending', outcome TEXT NOT NULL DEFAULT '',
     attempts INTEGER NOT NULL DEFAULT 0, waited REAL, worked REAL,
     tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
-    rules INTEGER, broken INTEGER, violations INTEGER, unchecked TEXT NOT NULL DEFAULT ''
+    rules INTEGER, broken INTEGER, violations INTEGER, unchecked TEXT NOT NULL DEFAULT '',
+    offline INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX tasks_by_end ON tasks (ended_at);
 CREATE INDEX tasks_by_goal ON tasks (goal_id);
 CREATE INDEX open_tasks ON tasks (agent) WHERE ended_at = '';
-CREATE TABLE scores (at TEXT NOT NULL, score REAL NOT NULL);
+CREATE TABLE scores (at TEXT NOT NULL, score REAL NOT NULL, goal_id TEXT NOT NULL);
 CREATE INDEX scores_by_time ON scores (at);
 CREATE TABLE usage (
-    day TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
-    input INTEGER NOT NULL, output INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (day, agent, model)
+    hour TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
+    input INTEGER NOT NULL, output INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (hour, agent, model)
 );
 CREATE TABLE policy (
     kind TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, agent TEXT NOT NULL, label TEXT NOT NULL,

@@ -147,13 +147,14 @@ EndedWell = tuple[str, bool]  # When something ended, and whether it ended well
 
 
 class TaskEnd(NamedTuple):
-    """How a task ended that ``requester`` gave ``agent``."""
+    """How a task ended that ``requester`` gave ``agent``; ``offline`` if the network led nowhere."""
 
     ended_at: str
     agent: str
     requester: str
     status: str
     attempts: int
+    offline: bool = False
 
 
 def compute_share(samples: Iterable[EndedWell]) -> Share | None:
@@ -200,8 +201,12 @@ def handoffs(tasks: Iterable[TaskEnd]) -> list[EndedWell]:
 
 
 def delegations(tasks: Iterable[TaskEnd]) -> list[EndedWell]:
-    """Of what one agent gave another and was taken up: whether it was completed."""
+    """Of what one agent gave another and was taken up: whether it was completed.
+
+    What was not for want of a network says nothing of agents, and is left out.
+    """
     taken = (task for task in tasks if _is_handed_on(task) and task.attempts > 0)
+    taken = (task for task in taken if task.status == TaskStatus.COMPLETED or not task.offline)
     return [(task.ended_at, task.status == TaskStatus.COMPLETED) for task in taken]
 
 

@@ -35,12 +35,12 @@ from shared.views.metrics import (
 def learning_figures(
     metrics: Metrics, ends: Sequence[TaskEnd], goals: Sequence[Goal], days: Sequence[str]
 ) -> list[Figure]:
-    """The six figures, each with its target; a share has a value for each day with samples."""
+    """The six figures, each with its target; a share has a value for each of the days with samples."""
 
     def course(samples: Iterable[EndedWell]) -> list[Point]:
         by_day: dict[str, list[bool]] = {}
         for at, good in samples:
-            by_day.setdefault(at[:10], []).append(good)
+            by_day.setdefault(at[: len(days[0])], []).append(good)
         return [Point(day, sum(found) / len(found) if (found := by_day.get(day)) else None) for day in days]
 
     found = metrics.improvement
@@ -81,7 +81,8 @@ SHARES = {
     ),
     "delegation": (
         "Delegated tasks completed",
-        "Tasks that one agent gave another and that were taken up: those completed.",
+        "Tasks that one agent gave another and that were taken up: those completed. What failed because no "
+        "host could be reached is left out.",
         "tasks completed",
         "No agent gave another a task.",
     ),

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
+from services.gateway.index.facts import HOUR
 from services.gateway.index.store import Store
 from services.gateway.metrics.computing import (
     JournalEntry,
@@ -26,6 +27,7 @@ from services.gateway.metrics.figures import judge_planted, learning_figures, ma
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, Experience, Goal, TaskStatus
 from shared.memory import RecallMeasured
 from shared.text.display import count
+from shared.text.times import format_utc, parse_time
 from shared.views.metrics import (
     RELEVANT,
     TARGET_SECONDS,
@@ -38,7 +40,10 @@ from shared.views.metrics import (
     Velocity,
 )
 
-DAYS = 30  # Days of a course, today included; days are those of UTC
+DAYS = 30  # Days of a course unless a period is given, today included; days are those of UTC
+MAX_DAYS = 366  # Days of a course at most, the last ones of a longer period
+HOURS = timedelta(days=2)  # A period up to this long has a course by the hour
+DAY = len("2026-11-30")
 MAX_SAMPLES = 5_000  # The tasks, latest first, from which the experience with agents is computed
 
 
@@ -58,11 +63,7 @@ class _Task(msgspec.Struct, frozen=True):
     broken: int | None
     violations: int | None
     unchecked: str
-
-    @property
-    def day(self) -> str:
-        """The day of its end."""
-        return self.ended_at[:10]
+    offline: int
 
 
 MAX_GOALS = 5_000  # The goals, latest first, from which figures are computed
@@ -71,24 +72,61 @@ _GOALS = """
     ORDER BY number DESC LIMIT ?"""
 _TASKS = """
     SELECT name, agent, kind, coalesce(max(0, (julianday(ended_at) - julianday(submitted_at)) * 86400), 0),
-    ended_at, status, attempts, tokens, cost, rules, broken, violations, unchecked
-    FROM tasks WHERE ended_at >= ? ORDER BY ended_at"""
+    ended_at, status, attempts, tokens, cost, rules, broken, violations, unchecked,
+    offline FROM tasks WHERE ended_at >= ? AND ended_at < ? ORDER BY ended_at"""
 
 
-def read_figures(store: Store, now: datetime | None = None) -> Figures:
-    """The figures up to ``now`` (default: the present)."""
-    today = (now or datetime.now(UTC)).date()
-    days = [(today - timedelta(days=back)).isoformat() for back in reversed(range(DAYS))]
-    counted = _read_counted(store, days[0])
+class Period(NamedTuple):
+    """From ``since`` on until before ``until``, both in UTC."""
+
+    since: datetime
+    until: datetime
+
+    @classmethod
+    def make(cls, since: str = "", until: str = "", now: datetime | None = None) -> Self:
+        """By ISO 8601; without a beginning the last DAYS days, without an end up to ``now``.
+
+        Raises ValueError for other texts, and for a period that ends before it begins.
+        """
+        end = parse_time(until) if until else now or datetime.now(UTC)
+        midnight = end.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        begin = parse_time(since) if since else midnight - timedelta(days=DAYS - 1)
+        if not begin <= end:
+            raise ValueError("the period ends before it begins")
+        return cls(begin.astimezone(UTC), end.astimezone(UTC))
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """Both as times are stored."""
+        return format_utc(self.since), format_utc(self.until)
+
+    @property
+    def days(self) -> list[str]:
+        """Its days, or of a short one its hours, as times in them begin."""
+        by_hour = self.until - self.since <= HOURS
+        step, length = (timedelta(hours=1), HOUR) if by_hour else (timedelta(days=1), DAY)
+        begin = self.since.replace(minute=0, second=0, microsecond=0, hour=self.since.hour if by_hour else 0)
+        last = (self.until - begin) // step
+        steps = range(max(0, last - MAX_DAYS + 1), last + 1)
+        return [(begin + step * number).isoformat()[:length] for number in steps]
+
+
+def read_figures(store: Store, period: Period | None = None) -> Figures:
+    """The figures of a ``period`` (default: the last DAYS days)."""
+    period = period or Period.make()
+    days = period.days
+    counted = _read_counted(store, period)
     metrics, tasks = _compute(counted), counted.tasks
-    by_day = {day: list(group) for day, group in groupby(tasks, key=lambda task: task.day)}
+    by_day = {
+        day: list(group) for day, group in groupby(tasks, key=lambda task: task.ended_at[: len(days[0])])
+    }
 
     def course(compute: Callable[[list[_Task]], float | None]) -> list[Point]:
         return [Point(day, compute(by_day.get(day, []))) for day in days]
 
     scores: dict[str, list[float]] = {}
-    for day, score in counted.scores:
-        scores.setdefault(day, []).append(score)
+    for at, score in counted.scores:
+        scores.setdefault(at[: len(days[0])], []).append(score)
     velocity, hits, drift = metrics.velocity, metrics.context_hits, metrics.drift
     figures = [
         make_figure(
@@ -125,7 +163,8 @@ def read_figures(store: Store, now: datetime | None = None) -> Figures:
         *learning_figures(metrics, counted.ends, counted.goals, days),
         *_plain_figures(store, days, tasks, course),
     ]
-    return Figures(figures=figures, metrics=metrics, since=days[0])
+    since, until = period.bounds
+    return Figures(figures=figures, metrics=metrics, since=since, until=until)
 
 
 def _plain_figures(
@@ -138,7 +177,9 @@ def _plain_figures(
     usage = {
         day: (tokens, cost)
         for day, tokens, cost in store.query(
-            "SELECT day, sum(input + output), sum(cost) FROM usage WHERE day >= ? GROUP BY day", [days[0]]
+            "SELECT substr(hour, 1, ?1) AS day, sum(input + output), sum(cost) FROM usage "
+            "WHERE day BETWEEN ?2 AND ?3 GROUP BY day",
+            [len(days[0]), days[0], days[-1]],
         )
     }
     completed = sum(task.status == TaskStatus.COMPLETED for task in tasks)
@@ -155,7 +196,7 @@ def _plain_figures(
             "tokens",
             tokens or None,
             None,
-            f"{count(len(usage), 'day')} with calls" if usage else "No model was called.",
+            f"{count(len(usage), _unit(days))} with calls" if usage else "No model was called.",
             [Point(day, usage[day][0] if day in usage else None) for day in days],
         ),
         make_figure(
@@ -168,8 +209,12 @@ def _plain_figures(
     ]
 
 
+def _unit(days: Sequence[str]) -> str:
+    return "day" if len(days[0]) == DAY else "hour"
+
+
 class _Counted(NamedTuple):
-    """What the index holds since a moment; scores are with their days."""
+    """What the index holds of a period; scores are with their times."""
 
     messages: int
     tasks: list[_Task]
@@ -181,24 +226,27 @@ class _Counted(NamedTuple):
     def ends(self) -> list[TaskEnd]:
         """How the tasks ended."""
         return [
-            TaskEnd(task.ended_at, task.agent, task.name.split(".")[1], task.status, task.attempts)
+            TaskEnd(
+                task.ended_at,
+                task.agent,
+                task.name.split(".")[1],
+                task.status,
+                task.attempts,
+                bool(task.offline),
+            )
             for task in self.tasks
         ]
 
 
-def read_metrics(store: Store, since: str) -> Metrics:
-    """The metrics of what ended since a moment in ISO 8601, without the recall of planted facts."""
-    return _compute(_read_counted(store, since))
-
-
-def _read_counted(store: Store, since: str) -> _Counted:
+def _read_counted(store: Store, period: Period) -> _Counted:
+    since, until = period.bounds
     goals = [Goal.from_json(record) for (record,) in store.query(_GOALS, [MAX_GOALS])]
     return _Counted(
         messages=store.count,
-        tasks=[_Task(*row) for row in store.query(_TASKS, [since])],
-        scores=store.query("SELECT substr(at, 1, 10), score FROM scores WHERE at >= ?", [since]),
-        policy=_read_policy(store, since),
-        goals=[goal for goal in goals if goal.ended_at >= since],
+        tasks=[_Task(*row) for row in store.query(_TASKS, [since, until])],
+        scores=store.query("SELECT at, score FROM scores WHERE at >= ? AND at < ?", [since, until]),
+        policy=_read_policy(store, since, until),
+        goals=[goal for goal in goals if since <= goal.ended_at < until],
     )
 
 
@@ -273,10 +321,11 @@ def _experiences(tasks: Iterable[_Task]) -> tuple[Experience, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def _read_policy(store: Store, since: str) -> PolicyTracker:
-    """Verdicts since a day, with all that may be about them; a grant may be older than its command."""
+def _read_policy(store: Store, since: str, until: str) -> PolicyTracker:
+    """Verdicts of a period, with all that may be about them; a grant may be older than its command."""
     tracker = PolicyTracker()
-    rows = store.query("SELECT kind, name, body FROM policy WHERE kind != 'judged' OR at >= ?", [since])
+    sql = "SELECT kind, name, body FROM policy WHERE kind != 'judged' OR (at >= ? AND at < ?)"
+    rows = store.query(sql, [since, until])
     for kind, name, body in rows:
         try:
             match kind:
@@ -316,7 +365,7 @@ def _course_of_policy(tracker: PolicyTracker, days: Sequence[str]) -> list[Point
     points = []
     for day in days:
         of_day = PolicyTracker()
-        of_day.judged = [judged for judged in tracker.judged if judged.created_at[:10] == day]
+        of_day.judged = [judged for judged in tracker.judged if judged.created_at.startswith(day)]
         of_day.asked, of_day.granted, of_day.journals = tracker.asked, tracker.granted, tracker.journals
         found = of_day.metrics()
         points.append(Point(day, found.catch_rate if found else None))

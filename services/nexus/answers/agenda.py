@@ -5,8 +5,9 @@ that it is about, one a line, the first of which is the one that "that" means af
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
 
 import msgspec
 
@@ -73,99 +74,92 @@ class _Answer:
     """One question, and what it names."""
 
     def __init__(self, question: str, agenda: Agenda, now: datetime) -> None:
-        self.now, self.zone = now, now.tzinfo
+        self.now = now
         self.text = " ".join(question.replace("’", "'").split())
-        self.events = agenda.events
-        self.named = find_named(self.text, self.events)
+        self.events = [_time(each, now.tzinfo) for each in agenda.events]
+        self.named = find_named(self.text, agenda.events)
         self.window = _read_window(self.text, now)
 
     def tell(self) -> str:
-        """The first aspect that the question asks for."""
+        """The first aspect that the question asks for, of the event that it names, or of days."""
         if self.named:
-            return self._tell_of_event()
+            event = self._choose([each for each in self.events if each.event in self.named])
+            tells = (tell for way, tell in OF_EVENT if not way or WAYS[way].search(self.text))
+            return next(answer for tell in tells if (answer := tell(self, event)))
         if WAYS["free"].search(self.text):
             return self._tell_free()
         if WAYS["next"].search(self.text) and not self.window.timed:
             return self._tell_next()
         if not self.window.named and WAYS["asks_of_event"].match(self.text):
-            return (
-                f"The calendar has no such event from today until {_day(self.now.date() + timedelta(AHEAD))}."
-            )
+            until = _day(self.now.date() + timedelta(AHEAD))
+            return f"The calendar has no such event from today until {until}."
         return self._tell_days()
 
-    def _tell_of_event(self) -> str:
-        event = self._choose()
-        start, end = begin_of(event, self.zone), end_of(event, self.zone)
-        if side := WAYS["beside"].search(self.text):
-            return self._tell_beside(event, "before" if side["before"] else "after")
-        if WAYS["how_many"].search(self.text) and not WAYS["until"].search(self.text):
-            return _list(
-                f"{count(len(self._within(self.named)), 'event')} of that name:", self._within(self.named)
-            )
-        if WAYS["until"].search(self.text):
-            return _list(f"{_distance(self.now, start, event.all_day)}:", [event])
-        if WAYS["all_day"].search(self.text):
-            days = max(1, (end.date() - start.date()).days)
-            whole = f"Yes, it takes {'all day' if days == 1 else f'{days} whole days'}:"
-            return _list(whole if event.all_day else f"No, it lasts {_length(end - start)}:", [event])
-        if WAYS["lasts"].search(self.text):
-            until = (
-                f"{count((end.date() - start.date()).days, 'day')}" if event.all_day else _length(end - start)
-            )
-            return _list(f"It lasts {until}, until {_end(event, end)}:", [event])
-        if WAYS["where"].search(self.text):
-            return _list(f"In {event.place}:" if event.place else "The calendar names no place:", [event])
-        if self.window.named and not self._within([event]):
-            return _list("Not then. It is:", [event])
-        return _list(f"{_distance(self.now, start, event.all_day)}:", [event])
-
-    def _choose(self) -> Event:
+    def _choose(self, named: list["Timed"]) -> "Timed":
         """Of those named the one in the days that are named, else the next one; the last one of the past."""
-        within = self._within(self.named) if self.window.named else []
-        ahead = [each for each in self.named if end_of(each, self.zone) > self.now]
-        behind = [each for each in self.named if each not in ahead]
+        within = self._within(named) if self.window.named else []
+        ahead = [each for each in named if each.end > self.now]
+        behind = [each for each in named if each not in ahead]
         if WAYS["past"].search(self.text) and not within and behind:
             return behind[-1]
         after_next = bool(WAYS["after_next"].search(self.text))
         return (within or ahead[after_next:] or ahead or behind[-1:])[0]
 
-    def _tell_beside(self, event: Event, side: str) -> str:
+    def _tell_beside(self, event: "Timed") -> str:
         """What is before or after an event on its day; after the last one what comes next."""
-        start, end = begin_of(event, self.zone), end_of(event, self.zone)
-        day = [
-            each
-            for each in self.events
-            if not each.all_day and begin_of(each, self.zone).date() == start.date()
-        ]
-        if side == "before":
-            found = [each for each in day if end_of(each, self.zone) <= start and each is not event]
-            return (
-                _list("Before that, on its day:", found)
-                if found
-                else _list("Nothing is before that on its day:", [event])
+        side = WAYS["beside"].search(self.text)
+        timed = [each for each in self.events if not each.event.all_day and each is not event]
+        day = [each for each in timed if each.begin.date() == event.begin.date()]
+        if side and side["before"]:
+            found = [each for each in day if each.end <= event.begin]
+            return _list(
+                "Before that, on its day:" if found else "Nothing is before that on its day:",
+                found or [event],
             )
-        later = [each for each in self.events if begin_of(each, self.zone) >= end and each is not event]
-        found = [each for each in later if each in day]
-        if found:
+        later = [each for each in self.events if each.begin >= event.end and each is not event]
+        if found := [each for each in later if each in day]:
             return _list("After that, on its day:", found)
         return (
             _list("Nothing is after that on its day. Next:", later[:1]) if later else "Nothing is after that."
         )
 
+    def _count_named(self, _: "Timed") -> str:
+        if WAYS["until"].search(self.text):
+            return ""
+        found = self._within([each for each in self.events if each.event in self.named])
+        return _list(f"{count(len(found), 'event')} of that name:", found)
+
+    def _tell_until(self, event: "Timed") -> str:
+        return _list(f"{_distance(self.now, event)}:", [event])
+
+    def _tell_all_day(self, event: "Timed") -> str:
+        whole = f"Yes, it takes {'all day' if event.days <= 1 else f'{event.days} whole days'}:"
+        lasts = f"No, it lasts {_length(event.end - event.begin)}:"
+        return _list(whole if event.event.all_day else lasts, [event])
+
+    def _tell_length(self, event: "Timed") -> str:
+        whole = event.event.all_day
+        lasts = count(event.days, "day") if whole else _length(event.end - event.begin)
+        end = _day((event.end - timedelta(days=1)).date()) if whole else f"{event.end:%H:%M}"
+        return _list(f"It lasts {lasts}, until {end}:", [event])
+
+    def _tell_place(self, event: "Timed") -> str:
+        place = event.event.place
+        return _list(f"In {place}:" if place else "The calendar names no place:", [event])
+
+    def _tell_when(self, event: "Timed") -> str:
+        if self.window.named and not self._within([event]):
+            return _list("Not then. It is:", [event])
+        return self._tell_until(event)
+
     def _tell_next(self) -> str:
         """The next event of the days that are named, or of all."""
-        ahead = [
-            each
-            for each in self.events
-            if begin_of(each, self.zone) > self.now and (not self.window.named or self._within([each]))
-        ]
+        within = self._within(self.events) if self.window.named else self.events
+        ahead = [each for each in within if each.begin > self.now]
         if not ahead:
             return "Nothing more is in the calendar then."
         most = 5 if WAYS["several"].search(self.text) else 1
-        return _list(
-            f"Next, {_distance(self.now, begin_of(ahead[0], self.zone), ahead[0].all_day).lower()}:",
-            ahead[:most],
-        )
+        return _list(f"Next, {_distance(self.now, ahead[0]).lower()}:", ahead[:most])
 
     def _tell_free(self) -> str:
         """Whether nothing is in the time that is named; of whole days the gaps, of what is named free."""
@@ -176,47 +170,56 @@ class _Answer:
             return _list("No, there is:", taken)
         gaps = _find_gaps(self.window, taken, self.now, self._wanted_length())
         free = ", ".join(gaps[:6])
-        head = f"You are free {free}. Taken:" if gaps else "Nothing is free between these:"
-        return _list(head, taken)
+        return _list(f"You are free {free}. Taken:" if gaps else "Nothing is free between these:", taken)
 
     def _wanted_length(self) -> timedelta:
-        lasting = next(
-            (each for each in find_phrases(self.text) if each.kind == "lasting" and each["amount"]), None
-        )
+        phrases = find_phrases(self.text)
+        lasting = next((each for each in phrases if each.kind == "lasting" and each["amount"]), None)
         return (self.now + read_amount(lasting["amount"])) - self.now if lasting else LEAST_GAP
 
     def _tell_days(self) -> str:
         """What is in the days that are named, or today."""
-        window, found = self.window, self._within(self.events)
+        found = self._within(self.events)
         if WAYS["left"].search(self.text):
-            found = [each for each in found if end_of(each, self.zone) > self.now]
+            found = [each for each in found if each.end > self.now]
         if WAYS["how_many"].search(self.text):
-            return _list(f"{count(len(found), 'event')} {_span(window)}:", found)
-        if not found:
-            return f"The calendar has nothing {_span(window)}."
-        return _list(f"Calendar {_span(window)}:", found)
+            return _list(f"{count(len(found), 'event')} {_span(self.window)}:", found)
+        days = _span(self.window)
+        return _list(f"Calendar {days}:", found) if found else f"The calendar has nothing {days}."
 
-    def _within(self, events: Sequence[Event]) -> list[Event]:
-        return [
-            each
-            for each in events
-            if begin_of(each, self.zone) < self.window.end and end_of(each, self.zone) > self.window.begin
-        ]
+    def _within(self, events: Sequence["Timed"]) -> list["Timed"]:
+        return [each for each in events if each.begin < self.window.end and each.end > self.window.begin]
 
 
-def begin_of(event: Event, zone: tzinfo | None) -> datetime:
-    """When ``event`` begins; one of whole days at midnight."""
-    return _moment(event.start, zone)
+OF_EVENT: Sequence[tuple[str, Callable[[_Answer, "Timed"], str]]] = (
+    ("beside", _Answer._tell_beside),
+    ("how_many", _Answer._count_named),
+    ("until", _Answer._tell_until),
+    ("all_day", _Answer._tell_all_day),
+    ("lasts", _Answer._tell_length),
+    ("where", _Answer._tell_place),
+    ("", _Answer._tell_when),
+)
+"""What is told of an event, by what asks for it; the first that tells something counts."""
 
 
-def end_of(event: Event, zone: tzinfo | None) -> datetime:
-    """When ``event`` ends, after it has begun."""
-    return max(_moment(event.end, zone), begin_of(event, zone) + timedelta(seconds=1))
+class Timed(NamedTuple):
+    """An event, when it begins and ends: one of whole days at midnight."""
+
+    event: Event
+    begin: datetime
+    end: datetime
+
+    @property
+    def days(self) -> int:
+        """How many midnights it lasts over."""
+        return (self.end.date() - self.begin.date()).days
 
 
-def _moment(text: str, zone: tzinfo | None) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=zone)
+def _time(event: Event, zone: tzinfo | None) -> Timed:
+    begin, end = (datetime.fromisoformat(text) for text in (event.start, event.end))
+    begin, end = (each if each.tzinfo else each.replace(tzinfo=zone) for each in (begin, end))
+    return Timed(event, begin, max(end, begin + timedelta(seconds=1)))
 
 
 def _read_window(text: str, now: datetime) -> Window:
@@ -266,17 +269,13 @@ def _start(day: date, now: datetime) -> datetime:
     return datetime.combine(day, time(), tzinfo=now.tzinfo)
 
 
-def _find_gaps(window: Window, taken: Sequence[Event], now: datetime, least: timedelta) -> list[str]:
+def _find_gaps(window: Window, taken: Sequence[Timed], now: datetime, least: timedelta) -> list[str]:
     """The gaps of each day between ``taken`` that are at least so long, within the hours of a day."""
     gaps, day = [], window.begin
     while day < window.end:
         at = max(day.replace(hour=FREE_FROM.hour), now if now.date() == day.date() else day)
         close = day.replace(hour=FREE_UNTIL.hour)
-        busy = sorted(
-            (begin_of(each, now.tzinfo), end_of(each, now.tzinfo))
-            for each in taken
-            if begin_of(each, now.tzinfo) < close and end_of(each, now.tzinfo) > at
-        )
+        busy = sorted((each.begin, each.end) for each in taken if each.begin < close and each.end > at)
         for begin, end in [*busy, (close, close)]:
             if begin - at >= least:
                 gaps.append(f"on {at:%a} {at.day} {at:%b} from {at:%H:%M} to {begin:%H:%M}")
@@ -285,21 +284,21 @@ def _find_gaps(window: Window, taken: Sequence[Event], now: datetime, least: tim
     return gaps
 
 
-def _list(head: str, events: Sequence[Event]) -> str:
+def _list(head: str, events: Sequence[Timed]) -> str:
     more = [f"... and {len(events) - MOST_TOLD} more"] if len(events) > MOST_TOLD else []
-    return "\n".join([head, *(f"- {event.sentence}" for event in events[:MOST_TOLD]), *more])
+    return "\n".join([head, *(f"- {each.event.sentence}" for each in events[:MOST_TOLD]), *more])
 
 
-def _distance(now: datetime, then: datetime, whole_day: bool) -> str:
-    """How far ``then`` is from ``now``: "In 3 days", "In 2 hours 5 minutes", "Tomorrow"."""
-    days = (then.date() - now.date()).days
+def _distance(now: datetime, event: Timed) -> str:
+    """How far the beginning is from ``now``: "In 3 days", "In 2 hours 5 minutes", "Tomorrow"."""
+    days, whole_day = (event.begin.date() - now.date()).days, event.event.all_day
     if abs(days) > 1 or (whole_day and days):
         words = "Tomorrow" if days == 1 else "Yesterday" if days == -1 else ""
         return words or (f"In {days} days" if days > 0 else f"{-days} days ago")
     if whole_day:
         return "Today"
-    apart = _length(abs(then.astimezone(UTC) - now.astimezone(UTC)))
-    return f"In {apart}" if then > now else f"{apart} ago"
+    apart = _length(abs(event.begin.astimezone(UTC) - now.astimezone(UTC)))
+    return f"In {apart}" if event.begin > now else f"{apart} ago"
 
 
 def _length(span: timedelta) -> str:
@@ -307,10 +306,6 @@ def _length(span: timedelta) -> str:
     days, hours = divmod(minutes // 60, 24)
     parts = ((days, "day"), (hours, "hour"), (minutes % 60, "minute"))
     return " ".join(count(number, unit) for number, unit in parts if number) or "no time"
-
-
-def _end(event: Event, end: datetime) -> str:
-    return _day((end - timedelta(days=1)).date()) if event.all_day else f"{end:%H:%M}"
 
 
 def _day(day: date) -> str:

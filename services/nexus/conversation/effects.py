@@ -79,7 +79,7 @@ def find_ended(said: Utterance, conversation: Conversation) -> Resolved | None:
         return Resolved(text=text, reply="All right.", route="tool:small_talk")
     if WAYS["end_all"].fullmatch(words):
         return _end_all(conversation)
-    undoes = bool(WAYS["undo"].fullmatch(words))
+    undoes = bool(WAYS["undo"].fullmatch(words) or WAYS["undo"].fullmatch(said.plain))
     stops = bool(WAYS["stop"].fullmatch(words))
     ends = WAYS["end"].fullmatch(words) or WAYS["takes_back"].fullmatch(said.plain)
     if not (drops or undoes or stops or ends):

@@ -23,7 +23,7 @@ from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, 
 from shared.contracts.emails import CUT
 from shared.language.sayings import read_sayings
 from shared.language.times.time_parser import choose
-from shared.language.utterance import Utterance, read_utterance
+from shared.language.utterance import Act, Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "resolve")
 
@@ -100,7 +100,9 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     text, turn = said.text, conversation.turns[-1]
     before = turn.meant or turn.text
     if WAYS["again"].fullmatch(said.plain):
-        return _repeat(before, turn)
+        told = [each.text for each in conversation.mentioned if each.what == "goal"]
+        ended = _ENDED.search(told[0]) if len(told) == 1 and turn.route == "tool:goals" else None
+        return Resolved(text=ended["text"], understood=ended["text"]) if ended else _repeat(before, turn)
     if said.length > MAX_WORDS:
         return None
     if (
@@ -124,9 +126,11 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b|.*\s(?:it|them)$", other) or (
         not about and WAYS["verb"].match(other) and not read_utterance(other).is_time
     )
+    whole = read_utterance(other)  # "the address can go" is no other value
     if (
         not other
         or begins
+        or (has_effect(turn) and whole.act is Act.STATEMENT and not whole.is_part)
         or (has_effect(turn) and choose(other).chosen and not read_utterance(other).is_time)
         or _is_topic(other, before)
         or (has_effect(turn) and WAYS["ordered"].search(other))
@@ -145,6 +149,8 @@ def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     )
 
 
+_ENDED = re.compile(r", after [^:]+: (?P<text>.+?)(?: - .*)?(?: \(goal_\w+\)|…)?$")
+"""How an answer tells a goal that ended."""
 _BEGUN = ("conductor", "tool:work", "tool:night_job", "tool:schedule")  # Routes of answers that began work
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from shared.language.sayings import read_sayings
-from shared.language.times.days import Period, find_past
+from shared.language.times.days import Period, find_past, ordinal
 from shared.language.times.time_phrases import NUMBERS
 from shared.language.utterance import Act, Utterance
 from shared.text.prose import find_terms
@@ -79,7 +79,7 @@ class OfficeQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A message as a query: ``kind`` is None if no word of it says what is asked for.
 
     ``terms`` are the words, by their stems, of what it is about; ``agents`` those it names and ``without``
-    those it leaves out. ``most`` is how many are wanted, 0 all.
+    those it leaves out. ``most`` is how many are wanted, 0 all; ``place`` which one from the newest, 0 none.
     """
 
     kind: Kind | None
@@ -90,6 +90,7 @@ class OfficeQuery(msgspec.Struct, frozen=True, kw_only=True):
     states: frozenset[str] = frozenset()
     shows: frozenset[str] = frozenset()
     most: int = 0
+    place: int = 0
     only_asks: bool = False
     is_name: bool = False
     """Whether it is a mere name of something, and no sentence."""
@@ -99,64 +100,86 @@ class OfficeQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_query(said: Utterance, now: datetime, names: Collection[str]) -> OfficeQuery:
     """The query of a message at ``now``; ``names`` are those of the agents."""
-    text = re.sub(r"(?i)\bcheck-?\s?(?:up|over)s?\b", "checkup", said.text[:MAX_READ])
+    text = re.sub(r"(?i)\bcheck-?\s?(?:up|over)s?\b", "checkup", said.spelled[:MAX_READ])
     period = find_past(text, now)
     rest = text[: period.start] + " " + text[period.stop :] if period else text
     states = frozenset(name for name in STATE_NAMES if STATE_WAYS[name].search(rest))
     shows = frozenset(name for name in SHOW_NAMES if SHOW_WAYS[name].search(rest))
-    left_out = SHOW_WAYS["without"].search(rest)
-    lower = rest.lower()
-    found = [
-        name for name in names if re.search(rf"(?<![/\w.-]){re.escape(name)}(?:['’]?s)?(?![\w/])", lower)
-    ]
-    found = [each for each in found if each not in ALSO_WORDS or {"up", "down"} & states or "agent" in lower]
-    without = [each for each in found if left_out and each in left_out["rest"].lower()]
-    agents = [each for each in found if each not in without]
-    noun, kind = next(
-        ((noun, kind) for noun, kind in _NOUNS if KIND_WAYS[noun].search(said.text[:MAX_READ])), ("", None)
-    )
-    if kind is Kind.LETTER and {"failed"} & states and agents:
-        kind = Kind.DEAD
+    agents, without = _find_agents(rest, names, states)
+    noun, kind = next(((noun, kind) for noun, kind in _NOUNS if KIND_WAYS[noun].search(text)), ("", None))
+    named = bool(agents) and kind in (None, Kind.OVERVIEW)
+    kind = _narrow(Kind.AGENT if named else kind, states, agents, is_over=period is not None)
     states = states - {"running"} if period else states
-    if named := bool(agents) and kind in (None, Kind.OVERVIEW):
-        kind = Kind.GOAL if period or {"done", "failed", "cancelled"} & states else Kind.AGENT
-    elif kind is Kind.AGENT and (period or {"done", "failed"} & states):
-        kind = Kind.GOAL
-    terms = {stem: word for stem, word in find_terms(rest).items() if stem not in COMMON}
-    stated = find_terms(" ".join(found[0] for name in states for found in STATE_WAYS[name].finditer(rest)))
-    terms = {
-        stem: word
-        for stem, word in terms.items()
-        if stem not in stated and word.lower() not in (*names, *(f"{each}s" for each in names))
-    }
-    number = SHOW_WAYS["number"].search(rest)
-    most = 0
-    if {"newest", "oldest"} & shows:
-        many = re.search(r"(?i)\b(?:letters|mails|emails|messages|goals|tasks|runs|reports|results)\b", rest)
-        most = _read_number(number["number"]) if number else 5 if many else 1
-        terms = {
-            stem: word
-            for stem, word in terms.items()
-            if not number or word.lower() != number["number"].lower()
-        }
-    if named and terms:
-        kind = None  # "what did scout say about the prices?"
-    if kind is Kind.SPENDING and terms:
-        kind = None  # "what does the sensor cost?" asks of no budget
-        terms |= find_terms(" ".join(found[0] for found in KIND_WAYS["spending"].finditer(rest)))
+    most, number = _read_most(rest, shows)
+    terms = _find_terms(rest, states, {*names, *(f"{each}s" for each in names), number})
+    if terms and (named or kind is Kind.SPENDING):
+        # "what did scout say about the prices?"; "what does the sensor cost?" asks of no budget
+        costs = KIND_WAYS["spending"].finditer(rest) if kind is Kind.SPENDING else ()
+        terms, kind = terms | find_terms(" ".join(found[0] for found in costs)), None
     return OfficeQuery(
         kind=kind,
         terms=terms,
         period=period,
-        agents=tuple(agents),
-        without=tuple(without),
+        agents=agents,
+        without=without,
         states=states,
         shows=shows | ({"finding"} if KIND_WAYS["finding"].search(text) else set()),
         most=most,
+        place=_read_place(rest),
         only_asks=_only_asks(said),
         is_name=said.act is not Act.QUESTION and not SHOW_WAYS["asks"].match(said.text),
         is_vague=named or noun in ("work", "overview", "agent", "waiting"),
     )
+
+
+def _find_agents(
+    rest: str, names: Collection[str], states: frozenset[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The agents that are named, and those of them that are left out."""
+    lower, left_out = rest.lower(), SHOW_WAYS["without"].search(rest)
+    found = [
+        name for name in names if re.search(rf"(?<![/\w.-]){re.escape(name)}(?:['’]?s)?(?![\w/])", lower)
+    ]
+    found = [each for each in found if each not in ALSO_WORDS or {"up", "down"} & states or "agent" in lower]
+    without = tuple(each for each in found if left_out and each in left_out["rest"].lower())
+    return tuple(each for each in found if each not in without), without
+
+
+def _narrow(
+    kind: Kind | None, states: frozenset[str], agents: Collection[str], *, is_over: bool
+) -> Kind | None:
+    """What is meant by the noun of a message with its states: of an agent in the past what it did."""
+    if kind is Kind.LETTER and "failed" in states and agents:
+        return Kind.DEAD
+    past = {"done", "failed", "cancelled"} if agents else {"done", "failed"}
+    return Kind.GOAL if kind is Kind.AGENT and (is_over or past & states) else kind
+
+
+def _read_most(rest: str, shows: frozenset[str]) -> tuple[int, str]:
+    """How many of the newest or oldest are wanted, 0 all, and the word that says it."""
+    if not {"newest", "oldest"} & shows:
+        return 0, ""
+    if number := SHOW_WAYS["number"].search(rest):
+        word = number["number"].lower()
+        return int(word) if word.isdigit() else int(NUMBERS[word]), word
+    return 5 if SHOW_WAYS["many"].search(rest) else 1, ""
+
+
+def _read_place(rest: str) -> int:
+    """Which one from the newest is meant: 2 for "the last but one", 0 for none by its place."""
+    found = [*SHOW_WAYS["place"].finditer(rest)]
+    nth = next((ordinal(each["nth"].lower()) for each in found if each["nth"]), 1)
+    return nth + sum(not each["nth"] for each in found) if found else 0
+
+
+def _find_terms(rest: str, states: Collection[str], known: Collection[str]) -> dict[str, str]:
+    """The words of what a message is about: none of the office, of ``states``, and no ``known`` ones."""
+    stated = find_terms(" ".join(found[0] for name in states for found in STATE_WAYS[name].finditer(rest)))
+    return {
+        stem: word
+        for stem, word in find_terms(SHOW_WAYS["place"].sub(" ", rest)).items()
+        if stem not in COMMON and stem not in stated and word.lower() not in known
+    }
 
 
 STATE_NAMES = (
@@ -172,11 +195,19 @@ STATE_NAMES = (
     "idle",
     "stuck",
 )
-SHOW_NAMES = ("count", "tally", "newest", "oldest", "why", "next", "comes", "ended", "jobs", "shown_after")
-
-
-def _read_number(text: str) -> int:
-    return int(text) if text.isdigit() else int(NUMBERS[text.lower()])
+SHOW_NAMES = (
+    "count",
+    "tally",
+    "newest",
+    "oldest",
+    "why",
+    "next",
+    "comes",
+    "habit",
+    "ended",
+    "jobs",
+    "shown_after",
+)
 
 
 def _only_asks(said: Utterance) -> bool:

@@ -65,9 +65,13 @@ def match(things: Sequence[Thing], terms: Mapping[str, str]) -> Found:
 
 
 def list_asked(query: OfficeQuery, things: Sequence[Thing]) -> list[Thing]:
-    """The things among which a question names one: agents if it is for them; if it asks when, plans first."""
+    """The things among which a question names one: agents if it is for them; of what recurs plans first."""
     asked = [each for each in things if (each.kind is Kind.AGENT) is (query.kind is Kind.AGENT)]
-    return sorted(asked, key=lambda each: each.kind is not Kind.PLANNED) if "comes" in query.shows else asked
+    return (
+        sorted(asked, key=lambda each: each.kind is not Kind.PLANNED)
+        if {"comes", "habit"} & query.shows
+        else asked
+    )
 
 
 def is_of_office(query: OfficeQuery, things: Sequence[Thing], hint: Kind | None, least: int = 1) -> bool:
@@ -171,7 +175,9 @@ def tell(query: OfficeQuery, kind: Kind, things: Sequence[Thing], now: datetime)
     if not things:
         return f"No {head}."
     most = 0 if kind is Kind.PLANNED and "newest" in query.shows else query.most
-    if most:
+    if query.place:
+        things = things[query.place - 1 : query.place]
+    elif most:
         things = things[:most]
     lines = [f"- {each.line}" for each in things[:MOST_SHOWN]]
     if len(things) == 1 and things[0].more:
@@ -183,7 +189,7 @@ def tell(query: OfficeQuery, kind: Kind, things: Sequence[Thing], now: datetime)
     if "tally" in query.shows:
         tallied = Counter(name for each in things for name in each.who).most_common()
         lines.insert(0, f"By agent: {', '.join(f'{name} {number}' for name, number in tallied)}.")
-    if most or kind is Kind.DEAD or (len(things) == 1 and "count" not in query.shows):
+    if most or query.place or kind is Kind.DEAD or (len(things) == 1 and "count" not in query.shows):
         return "\n".join(lines)
     return "\n".join([f"{len(things)} {head}:", *lines])
 

@@ -63,11 +63,12 @@ class Thing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stems(self) -> frozenset[str]:
         """The stems of its words, and of two of them as one: "backup" of "back up"."""
-        return _find_stems(self.words)
+        return find_joined(self.words)
 
 
 @lru_cache(2_048)
-def _find_stems(text: str) -> frozenset[str]:
+def find_joined(text: str) -> frozenset[str]:
+    """The stems of the words of ``text``, and of two of them as one."""
     words = text.split()
     joined = (f"{one}{two}" for one, two in itertools.pairwise(words) if one.isalpha() and two.isalpha())
     return find_stems(f"{text} {' '.join(joined)}")
@@ -92,8 +93,8 @@ async def list_things(
         *(_view_goal(each, now) for each in goals[-NEWEST:]),
         *(_view_letter(each, is_question(each, ended), now) for each in sent[-NEWEST:]),
         *await list_agents(context, known, goals, now),
-        *(_view_dead(each, now) for each in waiting.dead_letters),
-        *map(_view_request, waiting.approvals),
+        *(view_dead(each, now) for each in waiting.dead_letters),
+        *map(view_request, waiting.approvals),
         *await list_planned(context, now),
     ]
 
@@ -112,7 +113,8 @@ def read_reports(things: Iterable[Thing]) -> list[Thing]:
     return list(found.values())
 
 
-def _view_dead(dead: DeadLetters, now: datetime) -> Thing:
+def view_dead(dead: DeadLetters, now: datetime) -> Thing:
+    """The dead letters of an agent."""
     at = parse_timestamp(dead.last.created_at)
     return Thing(
         kind=Kind.DEAD,
@@ -127,7 +129,8 @@ def _view_dead(dead: DeadLetters, now: datetime) -> Thing:
     )
 
 
-def _view_request(request: ApprovalRequest) -> Thing:
+def view_request(request: ApprovalRequest) -> Thing:
+    """A request for approval, with the command that answers it."""
     at = parse_timestamp(request.created_at)
     return Thing(
         kind=Kind.APPROVAL,

@@ -67,6 +67,9 @@ DEFAULTS = {
 """What a message is for if its act forbids what it is most like."""
 CLASSIFY_TIMEOUT = 10.0  # Seconds that memory has to classify a message: it takes some hundredths of one
 WITHOUT_MEMORY = Decision(tool=UNCLEAR, why="memory does not answer", sure=0.0, is_without_memory=True)
+OF_MEMORY = ("memory", "correct", "remember", "statement")
+SURE_TOLD = 0.8  # The likeness to these from which what tells of a change is no order
+LEAST_CORRECTS = 0.2  # The likeness to corrections from which what tells of a change is one
 VAGUE_WORDS = 4  # The most words of a message that names nothing
 
 
@@ -233,7 +236,7 @@ class Decider:
 
 def decide_by_scores(text: str, scores: Mapping[str, float], tools: Mapping[str, Tool]) -> Decision:
     """The tool for which ``scores`` speak most, of those that the act of ``text`` allows."""
-    act = read_utterance(text).act
+    act = find_told(text, scores)
     fitting = {name: score for name, score in scores.items() if name in tools and fits(tools[name], text)}
     scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
     allowed = {name: score for name, score in scores.items() if is_allowed(tools[name], act)}
@@ -241,7 +244,7 @@ def decide_by_scores(text: str, scores: Mapping[str, float], tools: Mapping[str,
     if default := DEFAULTS.get(act, ""):
         allowed[default] = allowed.get(default, 0.0) + rest
     if tells(text, act):
-        allowed = hear(allowed, tools)
+        allowed = hear(allowed, tools, changes=bool(WAYS["changes"].search(text)))
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
     if act is Act.REQUEST and {first, second} == {"work", "night_job"} and TONIGHT.search(text):
@@ -262,15 +265,29 @@ def decide_by_scores(text: str, scores: Mapping[str, float], tools: Mapping[str,
     return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)
 
 
+def find_told(text: str, scores: Mapping[str, float]) -> Act:
+    """What ``text`` does: what says that something is otherwise now, and is like no order, tells that."""
+    act, of_memory = read_utterance(text).act, sum(scores.get(name, 0.0) for name in OF_MEMORY)
+    tells_change = act is Act.REQUEST and of_memory >= SURE_TOLD and WAYS["changes"].search(text)
+    return Act.STATEMENT if tells_change else act
+
+
 def tells(text: str, act: Act) -> bool:
     """Whether ``text`` only tells something: memory is not to answer it with what it holds."""
     return act is Act.STATEMENT and not WAYS["asked"].search(text)
 
 
 def hear(
-    scores: Mapping[str, float], tools: Mapping[str, Tool], related: Collection[str] = ()
+    scores: Mapping[str, float],
+    tools: Mapping[str, Tool],
+    related: Collection[str] = (),
+    *,
+    changes: bool = False,
 ) -> dict[str, float]:
-    """The scores for what is only told: what looks something up counts only if ``related``."""
+    """The scores for what is only told: what looks something up counts only if ``related``.
+
+    It counts as a mere statement; as a correction if it is like some and tells what ``changes``.
+    """
     silent = {
         name
         for name in scores
@@ -279,6 +296,10 @@ def hear(
         and (name not in related or name == "memory")
     }
     heard = {name: score for name, score in scores.items() if name not in silent}
+    if changes and heard.get("correct", 0.0) >= LEAST_CORRECTS:
+        heard["correct"] += heard.pop("statement", 0.0)
+        total = sum(heard.values())
+        return {"statement": 0.0, **{name: score / total for name, score in heard.items()}}
     heard["statement"] = heard.get("statement", 0.0) + sum(scores[name] for name in silent)
     return heard
 

@@ -6,7 +6,6 @@ Few features that name no words of a message, and what its embedding says of the
 the log-odds of each tool (the classifier ``following``).
 """
 
-import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -182,8 +181,9 @@ _CUES = (
 
 
 def normalise(text: str) -> str:
-    """``text`` with paths, addresses and numbers of mail as PATH, URL and ADDRESS, as in the examples."""
-    return _PATH.sub("PATH", _ADDRESS.sub("ADDRESS", _URL.sub("URL", text[:MAX_LENGTH])))
+    """``text`` spelled in full, with paths and addresses as PATH, URL and ADDRESS, as in the examples."""
+    text = read_utterance(text[:MAX_LENGTH]).spelled
+    return _PATH.sub("PATH", _ADDRESS.sub("ADDRESS", _URL.sub("URL", text)))
 
 
 def read_features(text: str) -> dict[str, float]:
@@ -207,9 +207,3 @@ def _read(text: str) -> Iterator[tuple[str, float]]:
         framed = f"<{word}>"
         for size in (3, 4, 5):
             yield from ((f"part {framed[at : at + size]}", _PART) for at in range(len(framed) - size + 1))
-
-
-def fingerprint(tools: Mapping[str, Tool]) -> str:
-    """What the classifier depends on: names and examples of the tools."""
-    text = msgspec.json.encode({name: tool.sentences for name, tool in tools.items()})
-    return hashlib.sha256(text).hexdigest()[:16]

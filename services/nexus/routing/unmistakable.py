@@ -90,6 +90,7 @@ INTENTS = {
 }
 MADE_OR_LISTED = frozenset({ReminderIntent.SET, ReminderIntent.LIST})
 """What is not wanted by "no reminders today"."""
+SURE_ASKED = 0.99  # How sure what asks what happened is for memory: the office may be asked instead
 QUALIFIED = frozenset({"work", "night_job", "web", "papers", "news", "weather"})
 """What is done repeatedly or tonight if the message says so."""
 ALIASES = {
@@ -116,7 +117,7 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
     now = datetime.now(UTC)
     asked = read_asked_time(text, now)
     if asked and asked.wants_all and not asked.names and asked.span.end <= now.timestamp():
-        return Decision(tool="memory", why=f"it asks what happened: {asked.named}")
+        return Decision(tool="memory", why=f"it asks what happened: {asked.named}", sure=SURE_ASKED)
     intent = find_intent(text)
     if intent and (intent not in MADE_OR_LISTED or read_utterance(text).act is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")

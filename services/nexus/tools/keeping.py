@@ -9,6 +9,7 @@ from services.nexus.answers.evidence import KEPT_HERE, TOLD_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject, swap_alike
 from services.nexus.conversation.pending import format_question
+from services.nexus.routing import following
 from services.nexus.routing.following import normalise
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command
@@ -34,7 +35,7 @@ from shared.text.display import flatten, shorten_id
 from shared.text.prose import find_stems, find_terms, split_sentences, split_title, stem_term
 
 WAYS = read_sayings(__file__, "keeping")
-CORRECTS = WAYS["corrects"]
+CORRECTS, CHANGES = WAYS["corrects"], read_sayings(following.__file__, "decider")["changes"]
 
 ALIKE, SHARED = 0.3, 0.25
 """The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
@@ -62,10 +63,10 @@ def says_only_it(fact: str) -> bool:
 PREFERENCE = "preference"  # The kind of what tells how a person likes things
 
 
-async def find_kind(memory: Memory, text: str) -> str:
-    """The kind of statement that ``text`` is most like; raises BusError while memory is away."""
+async def find_kind(memory: Memory, text: str) -> tuple[str, float]:
+    """The kind of statement that ``text`` is most like, and its score; raises BusError without memory."""
     scores = (await memory.classify("kinds", [text]))[0]
-    return max(scores, key=lambda kind: scores[kind])
+    return max(scores.items(), key=lambda found: found[1])
 
 
 async def keep(context: ToolContext, request: Request, fact: str, replaces: str = "") -> Answer:
@@ -80,7 +81,7 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
         return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])
     try:
-        kind = await find_kind(context.agent.memory, fact)
+        kind, _ = await find_kind(context.agent.memory, fact)
     except BusError as error:
         return Answer(text=f"It may not be kept: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
     node = Node(
@@ -156,7 +157,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     denies: bool = False
 
 
-_WAYS_TO_CORRECT = "untrue denied_first denied_last swapped instead_of formerly from_to".split()
+_WAYS_TO_CORRECT = "untrue cleft_denied denied_first denied_last swapped instead_of formerly from_to".split()
 
 
 def read_correction(text: str) -> Correction:
@@ -186,14 +187,15 @@ async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
     It ends what the last answer quoted or kept, else the memory that has the value which is named as wrong,
     or is most alike; a denial ends only what says the same of the same thing.
     """
-    said = read_correction(request.text)
+    said = read_correction(request.utterance.spelled)
     ended = await _find_ended(context, request, said)
     fact = _complete(said, node_statement(ended)) if ended else name_subject(said.fact, request)
     if len(fact.split()) < (2 if ended else 3):
         return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     known = flatten(node_statement(ended), 200) if ended else await find_known(context, fact)
-    if request.utterance.act is Act.STATEMENT and not known:
-        return offer_to_keep("Memory has nothing like that yet.", fact)
+    is_sure = ended or CHANGES.search(request.text) or (known and CORRECTS.match(request.text))
+    if request.utterance.act is Act.STATEMENT and not is_sure:
+        return offer_to_keep(f"Memory holds: {known}" if known else "Memory has nothing like that yet.", fact)
     kept = await keep(context, request, fact, ended.id if ended else "")
     if not known:
         return kept

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from services.nexus.office.query import COMMON as OFFICE_WORDS
 from services.nexus.office.query import Kind
 from services.nexus.office.telling import match, select
 from services.nexus.routing.request import Request
@@ -31,22 +32,12 @@ MOST_LETTERS = 5  # The most letters of an answer, of agents and of the mailbox
 PATIENCE = 45.0  # Seconds that the gateway has for a search of the mailbox
 
 
-COMMON = frozenset(
-    find_terms(
-        """
-        mail mails email e-mail emails letter letters message messages inbox mailbox box thread post
-        conversation new unread unanswered read show find search look looking check list open pull scan
-        write wrote written writes any anything something anybody anyone last latest newest recent get got
-        come came there here please can could you my me us our mine need want tell summarise summarize
-        about regarding concerning mention mentions subject answer answers answered reply replies replied
-        response respond responded confirm confirmed send sent say says said ask asked again yet today
-        yesterday tonight overnight morning evening afternoon week weekend month days many what when who
-        where which how whether someone does did has have was were been is are still long via by from with
-        contain contains containing attachment attachments attached actually through words word time cant
-        somewhere it its thing mr mrs ms dr
-        """
-    )
+_ALSO = "box conversation scan anybody mine respond confirm confirmed via words attachment cant mr mrs ms dr"
+_CONTENT = (
+    "budget budgets token tokens cost costs money dollar bill bills limit quota schedule schedules reports"
+    " report jobs job task approval permission queue plan plans timetable problem issue issues"
 )
+COMMON = (OFFICE_WORDS | find_terms(_ALSO).keys()) - find_terms(_CONTENT).keys()
 """Words that say what to do with mail, or when, and nothing of what is in it."""
 _NEW = re.compile(r"(?i)\bnew\b")
 _NAME = r"(?:(?:the|my|our|a|an|[Mm]rs?|[Mm]s|[Dd]r)\.?\s+)*(?P<name>[\w.+@-]+(?:\s+[A-Z][\w-]+)?)"

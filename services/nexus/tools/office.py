@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from services.nexus.answers.memory_answer import node_statement
 from services.nexus.office.query import Kind, OfficeQuery
 from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell
-from services.nexus.office.things import Thing
+from services.nexus.office.things import Thing, view_dead, view_request
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Call, Run, Tool, ToolContext, Words, read_examples
 from shared import subjects
@@ -160,11 +160,7 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
     """All that waits, as the page of the inbox has it."""
     waiting = await context.office.waiting(await context.office.goals())
     lines = [
-        *(
-            f"- {each.sender} asks to be allowed: {flatten(each.what, 200)} "
-            f"(mailroom approvals grant {each.approval_id[:12]}, or refuse)"
-            for each in waiting.approvals
-        ),
+        *(f"- {view_request(each).line}" for each in waiting.approvals),
         *(
             f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} (mailroom mail show {each.id})"
             for each in waiting.questions
@@ -174,11 +170,7 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
             f"(mailroom resume {each.goal_id} --say '...')"
             for each in waiting.asking
         ),
-        *(
-            f"- {count(each.count, 'dead letter')} of {each.agent}, the last: "
-            f"{flatten(each.last.reason, 160)} (mailroom dead show {each.number})"
-            for each in waiting.dead_letters
-        ),
+        *(f"- {view_dead(each, context.now(request)).line}" for each in waiting.dead_letters),
         *(
             f"- Failed: {flatten(each.text, 120)} - {flatten(each.reason or each.answer, 160)} "
             f"(mailroom show {each.goal_id}, or retry)"
@@ -358,7 +350,7 @@ async def explain_capabilities(context: ToolContext, request: Request, _: Words)
     if topics := _find_topics(request.text):
         return Answer(text="\n".join(line for name in topics for line in _explain(name)))
     groups = [f"- {name}: {said}" for name, (_, said) in GROUPS.items()]
-    head = "This is Nexus, the front context. Write what you want in plain English:"
+    head = "This is Nexus, the front desk. Write what you want in plain English:"
     return Answer(text="\n".join([head, *groups, "", *TEAM]))
 
 

@@ -90,8 +90,13 @@ PAPERS = Tool(
 )
 
 
-async def read_news(context: ToolContext, request: Request, _: Words) -> Call:
-    """The latest items of the feeds, of a topic that is named; what was told before too, if asked for."""
+async def read_news(context: ToolContext, request: Request, _: Words) -> Answer | Call:
+    """The latest items of the feeds, of a topic that is named or told before; or which feeds there are."""
+    if WAYS["which_feeds"].match(request.utterance.spelled):
+        feeds = context.agent.settings.feeds
+        return Answer(
+            text="\n".join(["These feeds are read (the setting feeds):", *(f"- {each}" for each in feeds)])
+        )
     again = WAYS["told_before"].search(request.text) is not None
     about = "" if again else WAYS["no_topic"].sub("", find_topic(request.text)).strip()
     return Call(assignee="frontier", action="monitor_ai_news", params={"again": again, "about": about})
@@ -100,6 +105,7 @@ async def read_news(context: ToolContext, request: Request, _: Words) -> Call:
 NEWS = Tool(
     name="news",
     description="reads the latest news of your feeds",
+    says=WAYS["which_feeds"],
     run=read_news,
 )
 

@@ -295,6 +295,8 @@ def find_calendar_range(text: str, today: date) -> tuple[date, int] | None:
 
     "Next week" is from Monday to Sunday, "the next days" are a week.
     """
+    if found := RANGE_WAYS["week_of"].search(text):
+        return _find_week_of(found, today), 7
     if found := RANGE_WAYS["next"].search(text):
         words = (found["count"] or "0").lower()
         count = int(words) if words.isdigit() else int(NUMBERS[words])
@@ -314,6 +316,16 @@ def find_calendar_range(text: str, today: date) -> tuple[date, int] | None:
         return today, 31
     named = read_named_days(text, today)
     return (named[0].day, 1) if named else None
+
+
+def _find_week_of(found: re.Match[str], today: date) -> date:
+    """The Monday of a week of a month that is not over: the first one is that with most of its days in it."""
+    number, month = ordinal(found["nth"].lower()), MONTHS[found["month"][:3].lower()]
+    first = date(today.year + (month < today.month), month, 1)
+    if number < 0:
+        last = (first + timedelta(days=32)).replace(day=1) - timedelta(days=1)
+        return last - timedelta(days=last.weekday())
+    return first + timedelta(days=3 - (first + timedelta(days=3)).weekday() + 7 * (number - 1))
 
 
 class NamedDay(msgspec.Struct, frozen=True):

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 import yaml
 
+from shared.projects.reading.locks import list_conda
 from shared.projects.reading.project_files import (
     ProjectFiles,
     get_table,
     list_texts,
     list_workflows,
     read_hatch,
+    read_pixi,
 )
 from shared.projects.reading.test_commands import UNKNOWN, split_script
 from shared.projects.reading.test_environments import (
@@ -29,7 +31,6 @@ from shared.source import as_mapping, parse_yaml
 MAX_FILES = 40
 MAX_COMBINATIONS = 64
 OTHER_SYSTEM = re.compile(r"(?i)windows|macos|freebsd|\bwin32\b|\bdarwin\b")
-NOT_LINUX = re.compile(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)")
 NOT_TESTS = re.compile(
     r"(?i)release|publish|deploy|\bdocs?\b|codeql|stale|scorecard|wheels|nightly|benchmark|lock"
 )
@@ -43,18 +44,21 @@ STRICT = re.compile(
 """Variables that only suit the CI machine, or make warnings errors there."""
 
 
-CI = re.compile(
-    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
-    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
-)
 KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
 """What is known of other contexts of GitHub's expressions."""
+CONDITION = re.compile(
+    r"(?P<not>!\s*)?(?P<call>startsWith|contains)\(\s*(?P<of>[\w.-]+)\s*,\s*'(?P<text>[^']*)'\s*\)"
+    r"|(?P<one>[\w.-]+)\s*(?P<sign>[!=]=)\s*'(?P<other>[^']*)'"
+)
+"""A condition of a step that compares something with a text."""
 ACTIONS = {
     "actions-rs/cargo": "cargo",
     "gradle/gradle-build-action": "./gradlew",
     "gradle/actions": "./gradlew",
 }
-"""Actions that run a command, and its program."""
+"""Actions that run a command of one program, and that program."""
+GIVEN = ("custom-pytest", "run", "test-command", "test_command")
+"""Inputs of other actions that are a command as it is typed."""
 
 
 class Text(str):
@@ -77,7 +81,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """A script that CI runs: where it stands (``file`` and ``line``), in which ``job`` and ``folder``.
 
     ``turn`` counts the combinations of the job's matrix. ``foreign`` says that it runs on another system,
-    ``services`` what CI starts beside it, ``secrets`` which it needs.
+    ``services`` what CI starts beside it, ``secrets`` which it needs, ``choice`` the version of the matrix by
+    which it runs or not.
     """
 
     text: str
@@ -90,6 +95,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     foreign: bool = False
     services: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    choice: str = ""
 
 
 def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
@@ -112,11 +118,6 @@ def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
                 for text in _find_scripts(_load(files.text(name)))
             ]
     return tuple(scripts)
-
-
-def ci_files(paths: Iterable[str]) -> list[str]:
-    """The files among ``paths`` that configure continuous integration of any kind."""
-    return [path for path in paths if CI.fullmatch(path)]
 
 
 def list_commands(path: str, text: str) -> list[tuple[int, str]]:
@@ -208,10 +209,11 @@ def _read_job(
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
+        if _holds(str(step.get("if", "")), values) is False:
+            continue
         values["env"] = {**env, **get_table(step, "env")}
         shell = str(step.get("shell", defaults.get("shell", "")))
         place = defaults.get("working-directory", ".")
-        not_linux = NOT_LINUX.search(str(step.get("if", "")))
         yield Script(
             text=_substitute(text, values),
             file=step.get("file", file),
@@ -219,10 +221,29 @@ def _read_job(
             job=str(name),
             folder=_substitute(str(step.get("working-directory", place)), values),
             env=_literal(values["env"], values),
-            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or bool(not_linux),
+            foreign=foreign or shell in ("pwsh", "powershell", "cmd"),
             services=services,
             secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
+            choice="".join(re.findall(r"matrix\.[\w-]*version\b", str(step.get("if", "")))[:1]),
         )
+
+
+def _holds(condition: str, values: Mapping[str, Any]) -> bool | None:
+    """Whether the condition of a step holds in a combination of the matrix; None if that is not known."""
+    condition = re.sub(r"^\s*\$\{\{(.*)\}\}\s*$", r"\1", condition, flags=re.DOTALL)
+    for sign, decisive in (("||", True), ("&&", False)):
+        if sign in condition:
+            parts = [_holds(part, values) for part in condition.split(sign)]
+            return decisive if decisive in parts else None if None in parts else not decisive
+    found = CONDITION.fullmatch(condition.strip())
+    value = _evaluate(found["of"] or found["one"], values) if found else UNKNOWN
+    if found is None or UNKNOWN in value:
+        return None
+    value, other = value.lower(), (found["text"] or found["other"] or "").lower()
+    if found["sign"]:
+        return (value == other) is (found["sign"] == "==")
+    holds = value.startswith(other) if found["call"] == "startsWith" else other in value
+    return holds is not bool(found["not"])
 
 
 def _read_action(step: dict[str, Any]) -> Text | None:
@@ -230,9 +251,10 @@ def _read_action(step: dict[str, Any]) -> Text | None:
     used, given = str(step.get("uses", "")), get_table(step, "with")
     command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
     program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
-    if not program:
+    typed = next((str(given[name]) for name in GIVEN if given.get(name)), "")
+    if not program and not typed:
         return None
-    text = Text(f"{program} {command} {arguments}")
+    text = Text(f"{program} {command} {arguments}" if program else typed)
     text.line = getattr(step.get("uses"), "line", 1)
     return text
 
@@ -449,6 +471,22 @@ def _read_hatch(files: ProjectFiles, words: list[str]) -> TestNeeds:
     return TestNeeds(extras=list_texts(features), groups=(name,), requirements=usual)
 
 
+def _read_pixi(files: ProjectFiles, words: list[str]) -> TestNeeds:
+    """What the environment of ``pixi run`` has: the named one, or the features that have the task."""
+    if words[:1] != ["run"]:
+        return TestNeeds()
+    pixi = read_pixi(files)
+    features = get_table(pixi, "feature")
+    named = (_values(words, "-e", "--environment") or ("default",))[0]
+    stated = get_table(pixi, "environments").get(named)
+    chosen = list_texts(stated.get("features") if isinstance(stated, dict) else stated)
+    chosen += tuple(name for name in features if set(get_table(features, name, "tasks")) & set(words))
+    packages: dict[str, Any] = {}
+    for table in (pixi, *(get_table(features, name) for name in dict.fromkeys(chosen))):
+        packages |= {**get_table(table, "dependencies"), **get_table(table, "pypi-dependencies")}
+    return sort_lines(files, list_conda(packages))
+
+
 INSTALLERS: dict[str, Callable[[ProjectFiles, list[str]], TestNeeds]] = {
     "pip": _read_pip,
     "pip3": _read_pip,
@@ -458,4 +496,5 @@ INSTALLERS: dict[str, Callable[[ProjectFiles, list[str]], TestNeeds]] = {
     "tox": _read_tox,
     "nox": _read_nox,
     "hatch": _read_hatch,
+    "pixi": _read_pixi,
 }

@@ -32,6 +32,7 @@ from shared.projects.reading.test_commands import (
     TestCommand,
     recognise,
     split_script,
+    without_reports,
 )
 from shared.projects.reading.test_environments import read_pytest_settings
 
@@ -237,7 +238,7 @@ def _resolve_npm(project: ProjectFiles, folder: str, recognised: Recognised) -> 
     ends = recognise_script(scripts, call.name)
     if not ends:
         return
-    names = frozenset(" ".join((*each.words, *call.extra)) for each in ends)
+    names = frozenset(" ".join(without_reports([*each.words, *call.extra])) for each in ends)
     inside = innermost(scripts, call.name)
     call = msgspec.structs.replace(call, name=inside)
     extra = (*(("--",) if call.extra and call.manager == "npm" else ()), *call.extra)
@@ -315,7 +316,7 @@ def _builds(files: ProjectFiles, command: ShellCommand, runner: str) -> bool:
         return False
     if BUILDS.fullmatch(line):
         return runner != "ctest"
-    if NO_BUILDS.search(line):
+    if NO_BUILDS.search(line.removeprefix("meson setup")):
         return False
     if NATIVE_BUILDS.fullmatch(line):
         return runner not in ("ctest", "cargo", "go", "java")
@@ -355,12 +356,15 @@ def _choose(candidates: list[Candidate], marked: bool) -> Discovery:
             )
             continue
         same = next((other for other in chosen if covers(other.command, each.command)), None)
+        same = same or next((other for other in chosen if _is_choice(other.script, each.script)), None)
         if same is None:
             chosen = [other for other in chosen if not covers(each.command, other.command)]
             chosen.append(each)
         elif (same.command.argv, same.command.env) != (each.command.argv, each.command.env):
             others = same.command.variants
-            if same.command.names == each.command.names and len(others) < MOST_VARIANTS and not unknown(each):
+            is_equal = same.command.names == each.command.names or _is_choice(same.script, each.script)
+            is_new = all((one.argv, one.env) != (each.command.argv, each.command.env) for one in others)
+            if is_equal and is_new and len(others) < MOST_VARIANTS and not unknown(each):
                 changed = msgspec.structs.replace(same.command, variants=(*others, each.command))
                 chosen[chosen.index(same)] = msgspec.structs.replace(same, command=changed)
             if same.command.argv != each.command.argv:
@@ -368,6 +372,11 @@ def _choose(candidates: list[Candidate], marked: bool) -> Discovery:
                 not_run.setdefault(what, NotChecked(what=f"{what} ({each.command.found})", why=why))
     commands = tuple(each.command for each in chosen[:MAX_COMMANDS])
     return Discovery(commands=commands, not_run=tuple(not_run.values())[:20])
+
+
+def _is_choice(one: Script, other: Script) -> bool:
+    """Whether CI runs one or the other, by the version of the language that a job is given."""
+    return bool(one.choice) and one.choice == other.choice
 
 
 def _unable(candidate: Candidate) -> tuple[str, str] | None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from shared.projects.reading.node_scripts import (
+    CHECKERS,
     ScriptCall,
     choose_manager,
     cite_script,
@@ -17,7 +18,13 @@ from shared.projects.reading.node_scripts import (
     read_scripts,
     recognise_script,
 )
-from shared.projects.reading.project_files import ProjectFiles, find_line, get_table, read_hatch
+from shared.projects.reading.project_files import (
+    ProjectFiles,
+    find_line,
+    get_table,
+    read_hatch,
+    read_pixi,
+)
 from shared.projects.reading.test_commands import (
     UNKNOWN,
     Found,
@@ -179,7 +186,8 @@ def option_names(folder: ProjectFiles) -> tuple[str, ...]:
 
 
 def _find_meson(folder: ProjectFiles) -> TestCommand | None:
-    if not folder.has("meson.build"):
+    places = folder.glob("meson.build", "**/meson.build")
+    if not folder.has("meson.build") or not any(folder.find_line(each, r"^\s*test\(") for each in places):
         return None
     setup = "meson setup build-test || meson setup --reconfigure build-test"
     found = "meson.build:1 (a Meson project)"
@@ -192,7 +200,8 @@ MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 def _find_make(folder: ProjectFiles) -> TestCommand | None:
     for name in MAKEFILES:
         for target in ("test", "check"):
-            if line := folder.find_line(name, rf"^{target} *:(?![:=])"):
+            line = folder.find_line(name, rf"^{target} *:(?![:=])")
+            if line and _may_test(folder.text(name), target):
                 found = f"{name}:{line} (the target {target})"
                 names = frozenset({target})
                 return TestCommand(runner="any", argv=("make", target), found=found, names=names)
@@ -237,6 +246,7 @@ DETECTORS: tuple[tuple[Detector, ...], ...] = (
 TEST_TARGET = re.compile(r"(?:^|[-_./])(?:tests?|check|ci|unit|spec|unittests?)(?:$|[-_./])|^\w*tests?$")
 NO_TEST_TARGET = re.compile(
     r"lint|format|fmt|bench|demo|docs?\b|type|clean|install|build|deps|style|mypy|cov(erage)?[-_]report|setup|perf"
+    r"|dist|docker|image|push"
 )
 TRIVIAL = re.compile(r"(?i)install|init|dep|venv|env|lint|fmt|format|vet|tidy|check|clean|setup|test|FORCE")
 """Targets that others need and that build nothing that tests do."""
@@ -274,13 +284,22 @@ def _resolve_make(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | 
         substituted = [each for each in commands if each.command.runner in SUBSTITUTED]
         if substituted and not needs_more:
             found += substituted
-        elif commands or (TEST_TARGET.search(target) and not NO_TEST_TARGET.search(target)):
-            program = (words[0], *(["-C", inner] if inner else []), target)
+        elif commands or _may_test(text, target):
+            program = (words[0], target)
             line = find_line(text, rf"^{re.escape(target)}\b[^=\n]*:") or 1
             command = Recognised(runner="any", words=program, names=frozenset({target}))
             if find_line(text, rf"^{re.escape(target)}\b[^=\n]*:") or "include" in text or "%" in text:
                 found.append(Found(command=command, source=f"{name}:{line}"))
     return [msgspec.structs.replace(each, folder=f"{inner}/{each.folder}".strip("/")) for each in found]
+
+
+def _may_test(text: str, target: str) -> bool:
+    """Whether a target in which no test command is known tests by its name, and not only by linters."""
+    recipe = re.search(rf"(?m)^{re.escape(target)} *:(?!=)[^\n]*\n((?:\t.*\n?)+)", text)
+    words = (line.lstrip("\t @-").split() for line in recipe[1].splitlines()) if recipe else ()
+    heads = {each[0].rpartition("/")[2] for each in words if each}
+    named = TEST_TARGET.search(target) and not NO_TEST_TARGET.search(target)
+    return bool(named) and (not heads or not heads <= CHECKERS)
 
 
 def _read_target(text: str, file: str, target: str, depth: int) -> tuple[list[Found], bool]:
@@ -338,7 +357,7 @@ def _resolve_script(words: tuple[str, ...], files: ProjectFiles) -> list[Found] 
         **files.table("pyproject.toml", "tool", "pdm", "scripts"),
         **files.table("pyproject.toml", "tool", "poe", "tasks"),
     }
-    pixi = files.table("pixi.toml") or files.table("pyproject.toml", "tool", "pixi")
+    pixi = read_pixi(files)
     for feature in (pixi, *map(as_mapping, get_table(pixi, "feature").values())):
         scripts |= get_table(feature, "tasks")
     for environment in get_table(read_hatch(files), "envs").values():

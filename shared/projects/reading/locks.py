@@ -153,6 +153,22 @@ def _convert_bound(part: str) -> str:
     return f">={match[2]}{rest},<{'.'.join(map(str, upper))}"
 
 
+def list_conda(packages: Mapping[str, Any]) -> list[str]:
+    """Requirements as pip takes them, of packages that conda and PyPI know by the same name."""
+    lines = []
+    for name, stated in packages.items():
+        table = as_mapping(stated)
+        extras = list_texts(table.get("extras"))
+        if table.get("path") == ".":
+            lines.append(f".[{','.join(extras)}]")
+        elif name not in ("python", "pip") and not {"path", "git", "url"} & set(table):
+            version = str(table.get("version", "") if table else stated).split(" ")[0]
+            version = re.sub(r"^(?=\d)|^=(?=\d)", "==", version) if version != "*" else ""
+            options = f"[{','.join(extras)}]" if extras else ""
+            lines.append(f"{name}{options}{version}")
+    return lines
+
+
 # --- every package that the locks name ------------------------------------------------------------
 
 MAX_PACKAGES = 5_000

@@ -19,9 +19,12 @@ NOT_TESTS = re.compile(
     r"|coverage-report|report|deploy|install"
 )
 CHECKERS = frozenset(
-    "eslint xo standard tsc tsd prettier biome oxlint publint attw size-limit knip dtslint stylelint"
-    " semistandard jshint markdownlint commitlint depcheck madge vue-tsc ts-standard".split()
+    "eslint xo standard tsc tsd prettier biome oxlint publint attw size-limit knip dtslint stylelint cat"
+    " semistandard jshint markdownlint commitlint depcheck madge vue-tsc ts-standard coveralls codecov ruff"
+    " black flake8 mypy stubtest pyright pylint isort bandit codespell pre-commit shellcheck twine gofmt"
+    " golangci-lint staticcheck clang-format cppcheck yamllint rustfmt check-manifest".split()
 )
+"""Programs that check, or report on a run, and test nothing."""
 END_TO_END = re.compile(
     r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"
 )

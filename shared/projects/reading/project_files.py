@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -146,12 +146,15 @@ def list_workflows(folder: Path) -> list[Path]:
     return sorted((folder / ".github/workflows").glob("*.y*ml"))
 
 
-def list_ci_files(files: ProjectFiles) -> list[str]:
-    """The files that say what the project's CI does, those named for tests first."""
-    workflows = list_workflows(files.folder)
-    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
-    names = [str(path.relative_to(files.folder)) for path in workflows]
-    return [*names, ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"]
+CI = re.compile(
+    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
+    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
+)
+
+
+def ci_files(paths: Iterable[str]) -> list[str]:
+    """The files among ``paths`` that configure continuous integration of any kind."""
+    return [path for path in paths if CI.fullmatch(path)]
 
 
 def _read(path: Path, top: Path | None) -> str:
@@ -215,6 +218,11 @@ def list_texts(value: object) -> tuple[str, ...]:
 def read_hatch(files: ProjectFiles) -> dict[str, Any]:
     """The settings of Hatch, which may have a file of their own."""
     return files.table("hatch.toml") or files.table("pyproject.toml", "tool", "hatch")
+
+
+def read_pixi(files: ProjectFiles) -> dict[str, Any]:
+    """The settings of pixi, which may have a file of their own."""
+    return files.table("pixi.toml") or files.table("pyproject.toml", "tool", "pixi")
 
 
 # --- registries that a project names ----------------------------------------------------------------

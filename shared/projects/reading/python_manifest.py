@@ -15,8 +15,8 @@ from shared.projects.reading.locks import convert_version, read_lock, read_poetr
 from shared.projects.reading.project_files import (
     ProjectFiles,
     get_table,
-    list_ci_files,
     list_texts,
+    list_workflows,
     read_hatch,
 )
 from shared.projects.reading.test_environments import TestNeeds, read_nox_needs, read_tox_needs
@@ -28,29 +28,11 @@ TESTS = frozenset(
 """Names of extras and groups with what tests need, normalised."""
 DEVELOPMENT = frozenset("dev devel develop development dev-dependencies devs all-dev ci".split())
 """The same for development as a whole; used if there is none for tests."""
-FILES = (
-    *("requirements-test.txt", "requirements-tests.txt", "requirements-testing.txt", "test-requirements.txt"),
-    *("tests-requirements.txt", "requirements_test.txt", "requirements_tests.txt", "test_requirements.txt"),
-    *(
-        "requirements/test.txt",
-        "requirements/tests.txt",
-        "requirements/testing.txt",
-        "tests/requirements.txt",
-    ),
-    *("test/requirements.txt", "requirements.test.txt", "requirements/requirements-test.txt"),
-)
-"""Requirement files with what tests need; all that are there are installed."""
-DEVELOPMENT_FILES = (
-    *("requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt", "dev_requirements.txt"),
-    *(
-        "requirements/dev.txt",
-        "requirements/development.txt",
-        "requirements/local.txt",
-        "requirements.dev.txt",
-    ),
-    *("requirements-develop.txt", "requirements-ci.txt", "requirements/ci.txt"),
-)
+FILES = re.compile(r"(?:.*[-_./])?tests?(?:ing)?(?:[-_/]requirements)?\.txt")
+"""Requirement files with what tests need, in the folders of PLACES; all that are there are installed."""
+DEVELOPMENT_FILES = re.compile(r"(?:.*[-_./])?(?:dev(?:elop(?:ment)?)?|local|ci)(?:[-_]requirements)?\.txt")
 """The same for development; the first is installed if there is none for tests."""
+PLACES = ("*requirements*.txt", "requirements/*.txt", "tests/requirements.txt", "test/requirements.txt")
 NATIVE = frozenset(".c .cc .cpp .cxx .h .hh .hpp .pyx .pxd .pxi .rs .f .f90 .f95 .zig .cu .m .mm .S".split())
 """Suffixes of sources that are compiled when the project is installed."""
 REBUILT = ("mesonpy", "scikit_build_core", "skbuild")
@@ -130,10 +112,11 @@ def read_python(project_files: ProjectFiles, installs: Iterable[str] = ()) -> Py
     declared += [line for name in stated.extras for line in list_texts(extras.get(name))]
     declared += [line for name in stated.groups for line in _list_group(tables, name)]
     # The requirement files to be installed, and those to be tried with them
-    there = [name for name in FILES if project_files.has(name)]
+    listed = dict.fromkeys(project_files.glob(*PLACES))
+    there = list(filter(FILES.fullmatch, listed))
     chosen = list(dict.fromkeys([*stated.files, *there]))
     if not chosen and not stated:
-        chosen = [name for name in DEVELOPMENT_FILES if project_files.has(name)][:1]
+        chosen = sorted(filter(DEVELOPMENT_FILES.fullmatch, listed), key=lambda name: "dev" not in name)[:1]
     base = [name for name in ("requirements.txt", "requirements/base.txt") if project_files.has(name)][:1]
     if not base and not chosen and not is_package:
         base = project_files.glob("requirements*.txt")[:1]
@@ -212,7 +195,7 @@ def _read_stated(
     if not environment and not for_tests:
         environment = read_nox_needs(files)
     needs = environment.join(for_tests)
-    if needs or files.has(*FILES):
+    if needs or any(map(FILES.fullmatch, files.glob(*PLACES))):
         return needs.keep(extras, groups)
     return TestNeeds(
         extras=tuple(name for name in extras if normalise(name) in DEVELOPMENT),
@@ -328,6 +311,7 @@ def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable
         *(
             "uv.toml",
             "hatch.toml",
+            "pixi.toml",
             "MANIFEST.in",
             "pytest.ini",
             "meson.build",
@@ -345,7 +329,8 @@ def _list_read(project: ProjectFiles, tables: Mapping[str, Any], files: Iterable
     listed += project.glob("requirements*/*.txt", "*requirements*.txt")
     if not project.has("uv.lock") and (above := read_workspace_lock(project.folder)):
         listed.append(str(above))
-    listed += filter(project.has, list_ci_files(project))
+    listed += [f".github/workflows/{path.name}" for path in list_workflows(project.folder)]
+    listed += filter(project.has, (".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"))
     return tuple(dict.fromkeys(listed))
 
 

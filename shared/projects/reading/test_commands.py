@@ -157,7 +157,7 @@ VALUED = frozenset(
 )
 """Options whose value is the next word."""
 REPORTING = re.compile(
-    r"--(cov|no-cov|coverage|junit-?xml|html|self-contained-html|codspeed|benchmark|report-log)\b.*|--verbosity=\d"
+    r"--(cov|no-cov|(?:experimental-)?(?:test-)?coverage|test-reporter|junit-?xml|html|self-contained-html|codspeed|benchmark|report-log)\b.*|--verbosity=\d"
 )
 """Options that only report on a run: what they need may not be installed, and the counts are the same."""
 REPORTING_VALUES = frozenset("--cov-report --cov-config --junitxml --junit-xml --html --basetemp".split())
@@ -257,13 +257,16 @@ def _strip(words: list[str]) -> list[str]:
             words = _skip_options(words[1:])[1:]
         elif head == "coverage" and words[1:2] == ["run"]:
             words = ["python", *_after_coverage(words[2:])]
-        elif re.fullmatch(r"python[\d.]*", head) and words[1:4] == ["-m", "coverage", "run"]:
-            words = ["python", *_after_coverage(words[4:])]
+        elif re.fullmatch(r"python[\d.]*", head) and _skip_options(words[1:], "-m")[:3] == MEASURED:
+            words = ["python", *_after_coverage(_skip_options(words[1:], "-m")[3:])]
         elif re.match(r"[A-Za-z_]\w*=", words[0]):
             words = words[1:]
         else:
             break
     return [word for word in words if UNKNOWN not in word or word == words[0]]
+
+
+MEASURED = ["-m", "coverage", "run"]
 
 
 def _after_coverage(words: list[str]) -> list[str]:
@@ -376,6 +379,12 @@ def _recognise_indirect(head: str, words: list[str]) -> Recognised | None:
     if head in ("hatch", "pdm", "poe", "hatchling", "pixi") and rest:
         return Recognised(runner="any", words=tuple(words), names=frozenset(rest), indirect="script")
     return None
+
+
+def drives_browser(name: str) -> bool:
+    """Whether ``name``, the words of a command, are those of a runner that drives a browser."""
+    found = recognise(name.split())
+    return bool(found and found.browser)
 
 
 def _recognise_javascript(head: str, words: list[str]) -> Recognised | None:

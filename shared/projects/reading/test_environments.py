@@ -13,19 +13,18 @@ from shared.projects.reading.project_files import (
     ProjectFiles,
     find_line,
     get_table,
-    list_ci_files,
     list_texts,
     parse_ini,
 )
 from shared.projects.reading.test_commands import UNKNOWN, Found, Recognised, recognise, recognise_lines
 from shared.source import as_mapping
 
-NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
-"""Sections of tox.ini that describe the tests; the first that installs something counts."""
 REFERENCE = re.compile(r"\{\[([^\]]+)\](\w+)\}")  # To a value of another section
-FACTORS = re.compile(r"^([\w!.,{}-]+):\s+(.*)$")
-ABOUT_TESTS = re.compile(r"(?<![\w!])(py\d*|tests?|pytest|unit|default)(?!\w)")
-"""Factors whose lines are taken: those of the tests themselves, not of variants of the environment."""
+USUAL_FACTORS = "py-test-tests-pytest-unit-default"
+"""Stands for the environment of the tests where no list names one."""
+UNUSUAL = re.compile(r"(?:^|-)(?:pypy|pypy?2|min|low|old|\w*(?:main|master|dev|nightly)(?:$|-))")
+"""Names of environments for other interpreters, and for versions that are not released or no longer usual."""
+MOST_ENVIRONMENTS = 60
 
 
 class TestNeeds(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,41 +87,65 @@ def read_tox_needs(files: ProjectFiles, environment: str = "") -> TestNeeds:
         ).join(sort_lines(files, list_texts(table.get("deps"))))
         if needs:
             return needs
+    listed = [environment] if environment else _list_testing(files, tox)
+    found = [_read_environment(files, tox, name) for name in listed]
+    # Of the environments that CI runs, that with most of the project's extras skips the fewest tests.
+    fullest = max(found, key=lambda needs: len(needs.extras), default=TestNeeds())
+    usual = (_read_environment(files, tox, name) for name in ("", "py", "test", "tests", "unit", "pytest"))
+    return fullest or next(filter(None, usual), TestNeeds())
+
+
+def _list_testing(files: ProjectFiles, tox: _Tox) -> list[str]:
+    """The environments in the list that run tests, the last first; unusual ones if there are no others."""
+    listed = [
+        name
+        for name in _expand_names(_list_stated(tox))[:MOST_ENVIRONMENTS]
+        if _find_in_sections(tox, [name], files.text(tox.file))
+    ]
+    usual = [name for name in listed if not UNUSUAL.search(name)]
+    return (usual or listed)[::-1]
+
+
+def _list_stated(tox: _Tox) -> str:
+    own = tox.sections.get("tox") or tox.sections.get("tox:tox") or {}
+    return re.sub(r"#.*", "", own.get("envlist") or own.get("env_list") or "")
+
+
+def _read_environment(files: ProjectFiles, tox: _Tox, name: str) -> TestNeeds:
+    own = _find_section(tox, name)[1]
+    extras, groups, lines = (
+        list(_list_lines(tox.sections, own.get(key, ""), name))
+        for key in ("extras", "dependency_groups", "deps")
+    )
+    needs = TestNeeds(extras=_split_words(extras), groups=_split_words(groups))
+    return needs.join(sort_lines(files, lines))
+
+
+def _find_section(tox: _Tox, name: str) -> tuple[str, dict[str, str]]:
+    """The section that describes the environment ``name``, and its settings with those of all."""
     described = {
-        name: section
+        each: section
         for section in tox.sections
         if section.startswith("testenv:")
-        for name in _expand_names(section.removeprefix("testenv:"))
+        for each in _expand_names(section.removeprefix("testenv:"))
     }
-    for name in (described.get(environment, "testenv"), *NAMES):
-        section = tox.sections.get(name, {})
-        extras, groups, lines = (
-            list(_list_lines(tox.sections, section.get(key, "")))
-            for key in ("extras", "dependency_groups", "deps")
-        )
-        needs = TestNeeds(extras=_split_words(extras), groups=_split_words(groups))
-        needs = needs.join(sort_lines(files, lines))
-        if needs:
-            return needs
-    return TestNeeds()
+    section = described.get(name, "testenv")
+    return section, tox.sections.get("testenv", {}) | tox.sections.get(section, {})
 
 
 def _split_words(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(word for line in lines for word in re.split(r"[,\s]+", line) if word)
 
 
-def _list_lines(sections: Mapping[str, Mapping[str, str]], value: str, depth: int = 0) -> Iterator[str]:
-    """The lines of a value that apply to the tests, with references to other sections filled in."""
-    for line in value.splitlines():
-        line = line.strip()
-        if match := FACTORS.match(line):
-            if not ABOUT_TESTS.search(match[1]):
-                continue
-            line = match[2].strip()
+def _list_lines(
+    sections: Mapping[str, Mapping[str, str]], value: str, name: str, depth: int = 0
+) -> Iterator[str]:
+    """The lines of a value that apply to the environment, with references to other sections filled in."""
+    for line in map(str.strip, _select_lines(value, name or USUAL_FACTORS)):
         if reference := REFERENCE.fullmatch(line):
             if depth < 5:
                 value = sections.get(reference[1], {}).get(reference[2], "")
-                yield from _list_lines(sections, value, depth + 1)
+                yield from _list_lines(sections, value, name, depth + 1)
         elif line and not line.startswith("#"):
             yield re.sub(r"\{(toxinidir|tox_root)\}/?|\{/\}", "", line)
 
@@ -186,7 +209,12 @@ def find_tox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
         return None
     find = _find_in_tables if tox.native else _find_in_sections
     found = find(tox, names, files.text(tox.file))
-    return [msgspec.structs.replace(each, command=_find_installed(files, each.command)) for each in found]
+    # As tox does: the workers of xdist have to find the same tests in the same order.
+    env = {"PYTHONHASHSEED": "1"}
+    return [
+        msgspec.structs.replace(each, command=_find_installed(files, each.command), env={**env, **each.env})
+        for each in found
+    ]
 
 
 def _find_installed(files: ProjectFiles, command: Recognised) -> Recognised:
@@ -242,21 +270,15 @@ def _fill_tox(text: str) -> str:
 
 def _find_in_sections(tox: _Tox, names: list[str], text: str) -> list[Found]:
     parsed = tox.sections
-    sections = {
-        name: section
-        for section in parsed
-        if section.startswith("testenv:")
-        for name in _expand_names(section.removeprefix("testenv:"))
-    }
-    own = parsed.get("tox") or parsed.get("tox:tox") or {}
-    listed = _expand_names(re.sub(r"#.*", "", own.get("envlist") or own.get("env_list") or ""))
     found = []
-    for name in names or [*listed][:60] or [""]:
-        section = sections.get(name, "testenv")
-        own = parsed.get("testenv", {}) | parsed.get(section, {})
-        stated = own.get("commands", "")
-        commands = REFERENCE.sub(lambda match: parsed.get(match[1], {}).get(match[2], ""), stated)
-        script = "\n".join(_select_lines(commands, name))
+    for name in names or _expand_names(_list_stated(tox))[:MOST_ENVIRONMENTS] or [""]:
+        section, own = _find_section(tox, name)
+        commands = REFERENCE.sub(
+            lambda match: parsed.get(match[1], {}).get(match[2], ""), own.get("commands", "")
+        )
+        lines = map(str.strip, _select_lines(commands, name))
+        # A dash before a command lets it fail; before an option it goes on from the line above.
+        script = "\n".join(line if line.startswith("--") else line.lstrip("-").strip() for line in lines)
         where = section if "commands" in parsed.get(section, {}) else "testenv"
         start = find_line(text, rf"^\[{re.escape(where)}\]")
         rest = "\n".join(text.splitlines()[start:])
@@ -307,7 +329,7 @@ def _select_lines(commands: str, name: str) -> Iterator[str]:
             if not fits and name and name != UNKNOWN:
                 continue
             line = match[2]
-        yield line.strip().lstrip("-").strip() if not line.strip().startswith("--") else line.strip()
+        yield line
 
 
 def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:
@@ -319,8 +341,14 @@ def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found
     for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
         decorated = any("session" in ast.unparse(each) for each in function.decorator_list)
         is_wanted = not wanted or {function.name, function.name.replace("_", "-")} & wanted
-        calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-        for call in calls if decorated and is_wanted else ():
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        # A session that goes to a folder which it computes tests another project.
+        leaves = any(
+            ast.unparse(call.func).endswith((".chdir", ".cd")) and not isinstance(call.args[0], ast.Constant)
+            for call in calls
+            if call.args
+        )
+        for call in calls if decorated and is_wanted and not leaves else ():
             if ast.unparse(call.func).endswith((".run", ".run_always")):
                 arguments = [each.value for each in call.args if isinstance(each, ast.Constant)]
                 recognised = recognise([each for each in arguments if isinstance(each, str)])
@@ -387,24 +415,6 @@ def read_pytest_settings(files: ProjectFiles) -> PytestSettings | None:
             }
             return PytestSettings(place=f"{name}:{line}", options=options)
     return None
-
-
-def needs_pytest(files: ProjectFiles) -> bool:
-    """Whether the tests are written for pytest: settings, a conftest.py or imports say so."""
-    runs = (*list_ci_files(files), "tox.ini", "noxfile.py")
-    if read_pytest_settings(files) or any(re.search(r"\bpytest\b", files.text(name)) for name in runs):
-        return True
-    unittest = False
-    for name in list_test_files(files):
-        if name.endswith("conftest.py"):
-            return True
-        text = files.text(name)
-        if re.search(r"(?m)^ *(import .*\bpytest\b|from pytest\b)", text):
-            return True
-        unittest = unittest or bool(re.search(r"(?m)^ *(import .*|from .*)\b(unittest|TestCase)\b", text))
-        if not unittest and re.search(r"(?m)^(async )?def test_|^class Test\w*(\(object\))?:", text):
-            return True
-    return False
 
 
 def find_plugins(options: str) -> list[str]:

@@ -4,10 +4,11 @@ The time zone is one in which it is the afternoon, so that "this morning" and "l
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from services.cortex.__main__ import Cortex
@@ -43,6 +44,19 @@ FACTS = (
     "The translation of the menu costs 90 euros.",
     "Deploys happen on Tuesdays at noon.",
 )
+MORE_FACTS = (
+    "Petra is responsible for the billing service.",
+    "The key of the practice room hangs beside the kitchen door.",
+    "The lease of the hall ends in June.",
+    "Open point: the catering of the open day is not booked, Lea takes care of it.",
+)
+EVENTS = (
+    ("Call with Terravolt", 0, "17:00", 30, ""),
+    ("Dentist", 1, "15:30", 45, "Marktgasse 4"),
+    ("Choir rehearsal", 5, "19:00", 120, "St. Anne"),
+    ("Open day", 9, "", 2, "Workshop"),
+)
+"""Title, days from today, time of day, minutes or whole days, and place."""
 HOUR = 14  # In the office's time zone it is about this hour
 
 
@@ -51,161 +65,143 @@ def office_zone() -> str:
     return f"Etc/GMT{datetime.now(UTC).hour - HOUR:+d}"
 
 
-async def _goal(office: Office, name: str, text: str, begun: datetime, **fields: Any) -> None:
-    goal = Goal(
-        goal_id=f"goal_{name}",
-        text=text,
-        requester=subjects.USER,
-        submitted_at=begun.isoformat(),
-        **{"status": TaskStatus.COMPLETED, "outcome": ResultOutcome.DONE, **fields},
-    )
-    change = StateChanged(state=OfficeState.IDLE, goal=goal, goal_id=goal.goal_id, sender=subjects.CONDUCTOR)
-    conductor = await office.connect(subjects.CONDUCTOR)
-    await conductor.commit([seal(subjects.goal(goal.goal_id), change)])
-
-
-async def _letter(
-    office: Office,
-    sender: str,
-    at: datetime,
-    subject: str,
-    body: str,
-    answer: str = "",
-    *,
-    awaited: bool = False,
-) -> None:
-    email = Email(
-        sender=sender, recipient=subjects.USER, subject=subject, body=body, created_at=at.isoformat()
-    )
-    reply = email.reply(answer) if answer else None
-    note = SentEmail(sender=sender, email=email, awaited=awaited, answer=reply)
-    bus = await office.connect(sender)
-    await bus.commit([seal(subjects.record(sender, "letter", email.id), note)])
+GOALS: tuple[dict[str, Any], ...] = (
+    {
+        "goal_id": "goal_shopcheck1",
+        "text": "Check up on ~/src/shop",
+        "took": (0, "09:10", "09:22"),
+        "outcome": ResultOutcome.FINDINGS,
+        "playbook": "checkup",
+        "answer": "14 findings, 1 high. Hard-coded secret in settings.py, line 12 (high); unpinned action in "
+        "ci.yml (medium); 12 low. Licence: MIT.",
+        "verdict": {"approved": True},
+        "report_path": "/tmp/none/report.md",
+    },
+    {
+        "goal_id": "goal_kilntests1",
+        "text": "Run the tests of ~/src/kiln",
+        "took": (1, "16:00", "16:04"),
+        "outcome": ResultOutcome.FAILED,
+        "playbook": "tests",
+        "answer": "2 of 48 tests fail: test_ramp_down (KeyError: 'slope'), test_overheat (AssertionError).",
+    },
+    {
+        "goal_id": "goal_soilsense1",
+        "text": "Research battery-free soil sensors",
+        "took": (2, "11:00", "11:40"),
+        "answer": "Backscatter sensors need no battery; three suppliers: Farmsense, Terravolt, Humus Labs.",
+    },
+    {
+        "goal_id": "goal_ledgerscan",
+        "text": "Run the security scan of ~/src/ledger",
+        "took": (3, "10:00", "10:02"),
+        "status": TaskStatus.CANCELLED,
+        "outcome": ResultOutcome.NONE,
+        "reason": "cancelled by a person: wrong branch",
+    },
+    {
+        "goal_id": "goal_shoptests1",
+        "text": "Run the tests of ~/src/shop",
+        "took": (0, "07:00", "07:03"),
+        "context": {"schedule": "s1234567"},
+        "playbook": "tests",
+        "answer": "All 131 tests pass.",
+    },
+)
+"""The goals that ended: ``took`` is the days ago, and from when until when."""
+LETTERS = (
+    (
+        "frontier",
+        (8, "15:00"),
+        "Two papers on glaze chemistry",
+        "One shows how zinc changes a celadon glaze, the other is a review. I filed both.",
+    ),
+    ("scout", (5, "09:30"), "Dutch sources", "Shall I include Dutch sources in the research?"),
+    (
+        "critic",
+        (3, "17:20"),
+        "Review of the ledger importer",
+        "I sent the patch back twice because it swallowed dates before 1970. The third version is approved.",
+    ),
+    (
+        "scout",
+        (1, "10:00"),
+        "Prices of the soil sensors",
+        "The cheapest of the three is Farmsense at 38 euros a piece. Terravolt costs 52, from ten pieces 45. "
+        "Humus Labs did not name a price.",
+    ),
+    (
+        "cortex",
+        (0, "06:10"),
+        "Backup of the photo archive",
+        "The backup ended at 03:12. 412 GB were copied; 3 files were unreadable.",
+    ),
+    (
+        "engineer",
+        (0, "08:30"),
+        "Which branch for the kiln fix?",
+        "The patch for test_overheat applies to main and to release-2. Which branch shall I use?",
+    ),
+)
+ANSWERED, AWAITED = "Dutch sources", "Which branch for the kiln fix?"
+"""The letter that the person answered, and the one whose sender waits for an answer."""
 
 
 async def plant(office: Office, now: datetime) -> None:
     """What happened in the last days."""
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def at(days: int, clock: str) -> datetime:
+    def at(days: int, clock: str) -> str:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
         hour, minute = map(int, clock.split(":"))
-        return today - timedelta(days=days) + timedelta(hours=hour, minutes=minute)
+        return (midnight + timedelta(hours=hour, minutes=minute)).isoformat()
 
-    await _goal(
-        office,
-        "shopcheck1",
-        "Check up on ~/src/shop",
-        at(0, "09:10"),
-        ended_at=at(0, "09:22").isoformat(),
-        outcome=ResultOutcome.FINDINGS,
-        playbook="checkup",
-        answer="14 findings, 1 high. Hard-coded secret in settings.py, line 12 (high); unpinned action in "
-        "ci.yml (medium); 12 low. Licence: MIT.",
-        verdict={"approved": True},
-        report_path="/tmp/none/report.md",
-    )
-    await _goal(
-        office,
-        "kilntests1",
-        "Run the tests of ~/src/kiln",
-        at(1, "16:00"),
-        ended_at=at(1, "16:04").isoformat(),
-        outcome=ResultOutcome.FAILED,
-        playbook="tests",
-        answer="2 of 48 tests fail: test_ramp_down (KeyError: 'slope'), test_overheat (AssertionError).",
-    )
-    await _goal(
-        office,
-        "soilsense1",
-        "Research battery-free soil sensors",
-        at(2, "11:00"),
-        ended_at=at(2, "11:40").isoformat(),
-        answer="Backscatter sensors need no battery; three suppliers: Farmsense, Terravolt, Humus Labs.",
-    )
-    await _goal(
-        office,
-        "guidedutch",
-        "Translate docs/guide.md of ~/site into Dutch",
-        now - timedelta(minutes=20),
+    working = GoalTask(
+        name="translate",
+        task_id="task_guide",
+        text="Translate docs/guide.md into Dutch",
+        assignee="scout",
         status=TaskStatus.IN_PROGRESS,
-        outcome=ResultOutcome.NONE,
-        tasks=(
-            GoalTask(
-                name="translate",
-                task_id="task_guide",
-                text="Translate docs/guide.md into Dutch",
-                assignee="scout",
-                status=TaskStatus.IN_PROGRESS,
-                issued=True,
-                started_at=(now - timedelta(minutes=19)).isoformat(),
-            ),
-        ),
+        issued=True,
+        started_at=(now - timedelta(minutes=19)).isoformat(),
     )
-    await _goal(
-        office,
-        "ledgerscan",
-        "Run the security scan of ~/src/ledger",
-        at(3, "10:00"),
-        ended_at=at(3, "10:02").isoformat(),
-        status=TaskStatus.CANCELLED,
-        outcome=ResultOutcome.NONE,
-        reason="cancelled by a person: wrong branch",
+    at_work = Goal(
+        goal_id="goal_guidedutch",
+        text="Translate docs/guide.md of ~/site into Dutch",
+        requester=subjects.USER,
+        submitted_at=(now - timedelta(minutes=20)).isoformat(),
+        status=TaskStatus.IN_PROGRESS,
+        tasks=(working,),
     )
-    await _goal(
-        office,
-        "shoptests1",
-        "Run the tests of ~/src/shop",
-        at(0, "07:00"),
-        ended_at=at(0, "07:03").isoformat(),
-        context={"schedule": "s1234567"},
-        playbook="tests",
-        answer="All 131 tests pass.",
+    conductor = await office.connect(subjects.CONDUCTOR)
+    for goal in (*(_end_goal(each, at) for each in GOALS), at_work):
+        change = StateChanged(
+            state=OfficeState.IDLE, goal=goal, goal_id=goal.goal_id, sender=subjects.CONDUCTOR
+        )
+        await conductor.commit([seal(subjects.goal(goal.goal_id), change)])
+    for sender, when, subject, body in LETTERS:
+        email = Email(
+            sender=sender, recipient=subjects.USER, subject=subject, body=body, created_at=at(*when)
+        )
+        answer = email.reply("Yes") if subject == ANSWERED else None
+        note = SentEmail(sender=sender, email=email, awaited=subject == AWAITED, answer=answer)
+        bus = await office.connect(sender)
+        await bus.commit([seal(subjects.record(sender, "letter", email.id), note)])
+    await _plant_trouble(office, now)
+
+
+def _end_goal(told: dict[str, Any], at: Callable[[int, str], str]) -> Goal:
+    days, begun, ended = told["took"]
+    fields = {name: value for name, value in told.items() if name != "took"}
+    return Goal(
+        requester=subjects.USER,
+        submitted_at=at(days, begun),
+        ended_at=at(days, ended),
+        **{"status": TaskStatus.COMPLETED, "outcome": ResultOutcome.DONE, **fields},
     )
-    await _letter(
-        office,
-        "frontier",
-        at(8, "15:00"),
-        "Two papers on glaze chemistry",
-        "One shows how zinc changes a celadon glaze, the other is a review. I filed both.",
-    )
-    await _letter(
-        office,
-        "scout",
-        at(5, "09:30"),
-        "Dutch sources",
-        "Shall I include Dutch sources in the research?",
-        "Yes",
-    )
-    await _letter(
-        office,
-        "critic",
-        at(3, "17:20"),
-        "Review of the ledger importer",
-        "I sent the patch back twice because it swallowed dates before 1970. The third version is approved.",
-    )
-    await _letter(
-        office,
-        "scout",
-        at(1, "10:00"),
-        "Prices of the soil sensors",
-        "The cheapest of the three is Farmsense at 38 euros a piece. Terravolt costs 52, from ten pieces 45. "
-        "Humus Labs did not name a price.",
-    )
-    await _letter(
-        office,
-        "cortex",
-        at(0, "06:10"),
-        "Backup of the photo archive",
-        "The backup ended at 03:12. 412 GB were copied; 3 files were unreadable.",
-    )
-    await _letter(
-        office,
-        "engineer",
-        at(0, "08:30"),
-        "Which branch for the kiln fix?",
-        "The patch for test_overheat applies to main and to release-2. Which branch shall I use?",
-        awaited=True,
-    )
+
+
+async def _plant_trouble(office: Office, now: datetime) -> None:
+    """Dead letters, a request for approval, and what was spent."""
     frontier = await office.connect("frontier")
     for number in (101, 102):
         letter = DeadLetter(
@@ -248,14 +244,35 @@ SET_UP = (
 )
 
 
+def write_events(today: date) -> str:
+    """The events of a full calendar, as ICS has them."""
+    written = []
+    for number, (title, days, clock, lasts, place) in enumerate(EVENTS):
+        day = today + timedelta(days=days)
+        if clock:
+            at = datetime.combine(day, time.fromisoformat(clock))
+            when = f"DTSTART:{at:%Y%m%dT%H%M%S}\r\nDTEND:{at + timedelta(minutes=lasts):%Y%m%dT%H%M%S}"
+        else:
+            when = f"DTSTART;VALUE=DATE:{day:%Y%m%d}\r\nDTEND;VALUE=DATE:{day + timedelta(days=lasts):%Y%m%d}"
+        written.append(
+            f"BEGIN:VEVENT\r\nUID:e{number}\r\nSUMMARY:{title}\r\nLOCATION:{place}\r\n{when}\r\nEND:VEVENT\r\n"
+        )
+    return "".join(written)
+
+
 @asynccontextmanager
-async def open_busy() -> AsyncIterator[Office]:
-    """The office; the conductor is not at work in it, and no outside mailbox is set."""
+async def open_busy(*, full: bool = False) -> AsyncIterator[Office]:
+    """The office, with events and more facts if it is ``full``.
+
+    The conductor is not at work in it, and no outside mailbox is set.
+    """
     zone = office_zone()
+    today = datetime.now(ZoneInfo(zone)).date()
     async with (
         open_office(
-            FACTS,
+            (*FACTS, *MORE_FACTS) if full else FACTS,
             with_desk=True,
+            events=write_events(today) if full else "",
             colleagues=("frontier", "scout", "engineer", "critic"),
             MAILROOM_TIME_ZONE=zone,
             MAILROOM_DAY_TOKENS="500000",
@@ -266,17 +283,25 @@ async def open_busy() -> AsyncIterator[Office]:
     ):
         await plant(office, datetime.now(ZoneInfo(zone)))
         await join(office, ends, Cortex, load_profile(ROOT / "services" / "cortex" / "profile.yaml"))
-        for number, text in enumerate(SET_UP):
-            await _say(office, text, number)
-        paused = (await _say(office, "list my schedules", 7)).text.split("check the links")[0].split()
-        await _say(office, f"/schedule pause {[each for each in paused if _SCHEDULE.fullmatch(each)][-1]}", 8)
+        for text in SET_UP:
+            await _say(office, text)
+        paused = (await _say(office, "list my schedules")).text.split("check the links")[0].split()
+        await _say(office, f"/schedule pause {[each for each in paused if _SCHEDULE.fullmatch(each)][-1]}")
         yield office
+
+
+async def put_back(office: Office) -> None:
+    """Plan again what of the set-up a message ended, as others are asked of it."""
+    planned = (await _say(office, "list my schedules")).text
+    for text in SET_UP[:-1]:
+        if " ".join(text.split()[-3:]) not in planned:
+            await _say(office, text)
 
 
 _SCHEDULE = re.compile(r"s[0-9a-f]{7}")
 
 
-async def _say(office: Office, text: str, number: int) -> Response:
-    session = f"setup-{number}"
+async def _say(office: Office, text: str) -> Response:
+    session = f"setup-{uuid4()}"
     question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=text, user_session_id=session)
     return await ask_nexus(office.user, question, PATIENCE)

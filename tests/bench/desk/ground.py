@@ -169,13 +169,14 @@ async def open_office(
     *,
     with_desk: bool = True,
     colleagues: Sequence[str] = ("frontier", "scout", "cortex"),
+    events: str = "",
     **environment: str,
 ) -> AsyncIterator[Office]:
-    """The office, with some facts, spending and a calendar; gone afterwards."""
+    """The office, with some facts, spending and a calendar of ``events``; gone afterwards."""
     with TemporaryDirectory(prefix="mailroom-bench-") as name:
         folder = Path(name)
         calendar = folder / "calendar.ics"
-        calendar.write_text("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n")
+        calendar.write_text(f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\n{events}END:VCALENDAR\r\n")
         office = Office(
             folder,
             MAILROOM_HOME_PLACE="Bern",

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-HALVES = ("work", "held", "fresh", "office", "office_held")
-BUSY = frozenset({"office", "office_held"})  # What is asked of an office in which much has happened
+BUSY = {"office": False, "office_held": False, "ten": True, "ten_held": True}
+"""What is asked of an office in which much has happened, and whether that has a full calendar too."""
+HALVES = ("work", "held", "fresh", *BUSY)
 FOLDER = Path(__file__).parent
 EFFECTS = {
     "work": "goal",

@@ -23,6 +23,9 @@ export const held = signal(0);
 /** The position of the last event that arrived: how many messages the log has. */
 export const last = signal(0);
 
+/** What models are writing for tasks, by the ids of these: {agent, goal_id, text, at}. */
+export const thoughts = signal({});
+
 /** Why the office cannot show what is new, such as a full disk; empty if it can. */
 export const problem = signal("");
 
@@ -116,6 +119,11 @@ function announce(state) {
   channel?.postMessage({ state });
 }
 
+function noteThoughts(said) {
+  const { [said.task_id]: _, ...others } = thoughts.value;
+  thoughts.value = said.text ? { ...others, [said.task_id]: { ...said, at: Date.now() } } : others;
+}
+
 function noteProblem(event) {
   problem.value = JSON.parse(event.data).problem;
   channel?.postMessage({ problem: problem.value });
@@ -159,6 +167,11 @@ function readStream() {
       collect(message);
       heard();
     };
+    source.addEventListener("thinking", (event) => {
+      const said = JSON.parse(event.data);
+      channel?.postMessage({ thoughts: said });
+      noteThoughts(said);
+    });
     source.addEventListener("alive", (event) => {
       noteProblem(event);
       heard();
@@ -209,6 +222,7 @@ function hear({ data }) {
   if (data.cursor && !data.events) last.value ||= countOf(data.cursor);
   if (data.state) setConnection(data.state);
   if (data.problem !== undefined) problem.value = data.problem;
+  if (data.thoughts) noteThoughts(data.thoughts);
   if (data.events) receive(data.events);
 }
 

@@ -8,7 +8,7 @@ import { route } from "./router.js";
 import { now, office, person, signedOut, waiting } from "./store.js";
 import { Questions } from "./ui/dialog.js";
 import { Empty, Loading, Problem } from "./ui/empty.js";
-import { clock, count, plural } from "./ui/format.js";
+import { clock, count, plural, shortId } from "./ui/format.js";
 import { Icon } from "./ui/icon.js";
 import { html, useEffect, useRef, useState } from "./ui/html.js";
 import { Toasts } from "./ui/toast.js";
@@ -65,7 +65,7 @@ function Top() {
   const id = Object.values(params)[0];
   return html`<header class="top"><div class="where">${parent && html`<a href=${parent.paths[0]}>${parent.title}</a><span>/</span>`}
       ${view && !parent && (id ? html`<a href=${view.paths[0]}>${view.title}</a><span>/</span>` : html`<span aria-current="page">${view.title}</span>`)}
-      ${id && html`<span class="mono" aria-current="page">${id}</span>`}</div>
+      ${id && html`<span class="mono" aria-current="page" title=${id}>${shortId(id)}</span>`}</div>
     <button type="button" class="find" onClick=${() => (paletteOpen.value = true)} aria-keyshortcuts="Control+K"><${Icon} name="find" /><span class="long">Search or run a command</span><span class="short">Search</span><kbd aria-hidden="true">Ctrl K</kbd></button></header>`;
 }
 

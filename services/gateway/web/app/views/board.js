@@ -9,7 +9,7 @@ import { count, plural } from "../ui/format.js";
 import { Fresh } from "../ui/fresh.js";
 import { html, useEffect, useState } from "../ui/html.js";
 import { Columns } from "./board_columns.js";
-import { Filters, Modes } from "./board_filters.js";
+import { FILTERS, Filters, Modes } from "./board_filters.js";
 import { List } from "./board_list.js";
 import { useGoalKeys } from "./board_actions.js";
 import { NewGoal } from "./board_new.js";
@@ -17,7 +17,7 @@ import { useGoals } from "./board_goals.js";
 
 export default function Board({ query }) {
   const mode = query.view || remembered("board") || "board";
-  const filters = { text: query.text || "", outcome: query.outcome || "", agent: query.agent || "" };
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query[name] || ""]));
   const goals = useGoals(mode, filters);
   const [selected, setSelected] = useState("");
   const filtered = Object.values(filters).some(Boolean);
@@ -32,7 +32,7 @@ export default function Board({ query }) {
   const shared = { goals: goals.shown, selected, onSelect: setSelected, onOpen: (goal) => navigate(`/goals/${goal.goal_id}`) };
   return html`<div class="head"><div><h1>${goals.page ? headline(goals) : "Goals"}</h1></div>
       <div class="actions"><${Modes} mode=${mode} onMode=${show} /><${Button} kind="primary" keys="n" disabled=${!may("submit")} onClick=${() => setQuery({ new: 1 })}>New goal<//></div></div>
-    <${Filters} filters=${filters} />
+    <${Filters} filters=${filters} figure=${goals.page?.figure} />
     ${goals.error && html`<${Problem} error=${goals.error} retry=${goals.reload} />`}
     <${Fresh} number=${goals.fresh.length} what=${goals.fresh.length === 1 ? "new goal" : "new goals"} onShow=${goals.showFresh} />
     ${!goals.page && !goals.error && html`<${Loading} what="goals" />`}

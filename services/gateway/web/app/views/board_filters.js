@@ -1,20 +1,27 @@
-// What the goals are narrowed to: words, outcome, agent. All of it is in the address.
+// What the goals are narrowed to: words, outcome, agent, a period, what a figure counts. All of it is in the address.
 
 import { setQuery } from "../router.js";
 import { AGENTS } from "../ui/agent.js";
 import { html, useEffect, useRef, useState } from "../ui/html.js";
+import { periodText } from "../ui/period.js";
+import { SavedFilters } from "../ui/saved.js";
 
 const PAUSE = 200; // ms after the last key before the goals are read again
 const OUTCOMES = [["", "outcome"], ["done", "done"], ["done_with_findings", "done, with findings"], ["not_checked", "not checked"], ["failed", "failed"]];
 
-export function Filters({ filters }) {
+export const FILTERS = ["text", "outcome", "agent", "figure", "since", "until"];
+
+export function Filters({ filters, figure }) {
   return html`<div class="filters"><${Words} text=${filters.text} />
     <label><span class="visually-hidden">Outcome</span><select value=${filters.outcome} onChange=${(event) => setQuery({ outcome: event.target.value })}>${OUTCOMES.map(
       ([value, word]) => html`<option key=${value} value=${value}>${word}</option>`,
     )}</select></label>
     <label><span class="visually-hidden">Agent</span><select value=${filters.agent} onChange=${(event) => setQuery({ agent: event.target.value })}><option value="">agent</option>${AGENTS.map(
       (name) => html`<option key=${name} value=${name}>${name}</option>`,
-    )}</select></label></div>`;
+    )}</select></label>
+    ${(filters.figure || filters.since || filters.until) && html`<span class="chip">${filters.figure ? html`counted in <b>${figure || filters.figure}</b>` : "submitted"} ${periodText(filters.since, filters.until)}
+      <button type="button" class="plain" aria-label="All goals, of any time" onClick=${() => setQuery({ figure: "", since: "", until: "" })}>✕</button></span>`}
+    <${SavedFilters} view="goals" filter=${filters} /></div>`;
 }
 
 /** Board or list. */

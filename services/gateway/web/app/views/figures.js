@@ -1,31 +1,36 @@
-// Figures: each with its target, its course over 30 days and what is counted; the experience with agents; the checks.
+// Figures of a period: each with its target, its course, what is counted, and a way to its goals; the experience with agents;
+// the checks.
 
 import { get } from "../api.js";
 import { useKeys } from "../keyboard.js";
 import { Loading, Problem } from "../ui/empty.js";
 import { plural } from "../ui/format.js";
 import { html } from "../ui/html.js";
+import { PeriodChoice, periodText, usePeriod } from "../ui/period.js";
 import { useLiveResource, useResource } from "../ui/resource.js";
 import { Figure } from "./figures_figure.js";
 import { Checks, Experience } from "./figures_tables.js";
 
-const SLOW = 10000; // ms: figures of 30 days need not follow every message
+const SLOW = 10000; // ms: figures of a period need not follow every message
 
-export default function Figures() {
-  const kpi = useLiveResource((signal) => get("/kpi", {}, { signal }), [], ({ message }) => /^(task\..*\.(ended|cancelled)|event\.|mail\.)/.test(message.subject), SLOW);
+export default function Figures({ query }) {
+  const period = usePeriod(query);
+  const kpi = useLiveResource((signal) => get("/kpi", period, { signal }), [period], ({ message }) => /^(task\..*\.(ended|cancelled)|event\.|mail\.)/.test(message.subject), SLOW);
   const doctor = useResource((signal) => get("/doctor", {}, { signal }), []);
   const again = () => Promise.all([kpi.reload(), doctor.reload()]);
   useKeys({ u: { label: "compute again", run: again } });
   if (!kpi.data && kpi.error) return html`<h1>Figures</h1><${Problem} error=${kpi.error} retry=${kpi.reload} />`;
   if (!kpi.data) return html`<h1>Figures</h1><${Loading} what="figures" />`;
-  const { figures, metrics, since } = kpi.data;
+  const { figures, metrics, since, until } = kpi.data;
+  const list = (some) => some.map((figure) => html`<${Figure} key=${figure.name} figure=${figure} since=${since} until=${period.until || until} />`);
   const targets = figures.filter((figure) => figure.target !== null);
   const others = figures.filter((figure) => figure.target === null);
   return html`<div class="head"><div><h1 aria-live="polite">${headline(targets)}</h1>
-      <div class="meta"><span>${plural(30, "day")}, since <b>${since}</b></span>${missing(targets)}</div></div></div>
-    <section class="figures four" aria-label="Figures with a target">${targets.map((figure) => html`<${Figure} key=${figure.name} figure=${figure} />`)}</section>
+      <div class="meta"><span>${periodText(since, until)}</span>${missing(targets)}</div></div><${PeriodChoice} query=${query} /></div>
+    ${kpi.error && html`<${Problem} error=${kpi.error} retry=${kpi.reload} />`}
+    <section class="figures four" aria-label="Figures with a target">${list(targets)}</section>
     <h2>Work and spending <small>without a target</small></h2>
-    <section class="figures" aria-label="Other figures">${others.map((figure) => html`<${Figure} key=${figure.name} figure=${figure} />`)}</section>
+    <section class="figures" aria-label="Other figures">${list(others)}</section>
     <${Experience} agents=${metrics.agents} />
     <${Checks} doctor=${doctor} />`;
 }

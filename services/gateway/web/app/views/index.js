@@ -12,6 +12,7 @@ export const VIEWS = [
   { name: "inbox", title: "Inbox", paths: ["/"], key: "i", narrow: 1 },
   { name: "board", title: "Goals", paths: ["/goals"], key: "g", narrow: 3 },
   { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board" },
+  { name: "compare", title: "Two goals", paths: ["/compare/:id", "/compare/:id/:other"], within: "board" },
   { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t" },
   { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a" },
   { name: "models", title: "Models", paths: ["/models", "/models/:id"], within: "agents" },

@@ -11,6 +11,7 @@ import { useLiveResource } from "../ui/resource.js";
 import { Tabs } from "../ui/tabs.js";
 import { Briefing } from "./memory_briefing.js";
 import { Graph } from "./memory_graph.js";
+import { Links } from "./memory_links.js";
 import { NodePage } from "./memory_node.js";
 import { Versions } from "./memory_versions.js";
 
@@ -18,6 +19,7 @@ const STREAM = "MEMORY"; // its messages are writes of memory
 const MOST_KINDS = 6;
 const TABS = [
   { name: "graph", label: "Graph" },
+  { name: "links", label: "Links" },
   { name: "versions", label: "Versions" },
   { name: "briefing", label: "Briefings" },
 ];
@@ -41,6 +43,7 @@ export default function Memory({ params, query }) {
 }
 
 function Shown({ tab, query, version }) {
+  if (tab === "links") return html`<${Links} version=${version} />`;
   if (tab === "versions") return html`<${Versions} version=${version} />`;
   if (tab === "briefing") return html`<${Briefing} query=${query} version=${version} />`;
   return html`<${Graph} query=${query} version=${version} />`;

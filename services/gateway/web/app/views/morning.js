@@ -6,7 +6,7 @@ import { may } from "../store.js";
 import { Empty, Loading, Problem } from "../ui/empty.js";
 import { html, useEffect, useState } from "../ui/html.js";
 import { useLiveResource } from "../ui/resource.js";
-import { Clock } from "../ui/time.js";
+import { Ago, Clock } from "../ui/time.js";
 import { attempt, toast } from "../ui/toast.js";
 
 const CONCERNED = /^record\.nexus\.briefing\./;
@@ -24,7 +24,7 @@ export default function Morning() {
   const shown = briefings.find((each) => each.kind === chosen) || briefings[0];
   const past = (made.data?.briefings || []).filter((each) => !shown || each.day !== shown.day).slice(0, 14);
   return html`<div class="head"><div><h1>${shown ? shown.title : "No briefing yet today"}</h1>
-      <div class="meta">${shown && html`<span>made at <${Clock} at=${shown.made_at} seconds=${false} /></span>`}
+      <div class="meta">${shown && html`<span>made at <${Clock} at=${shown.made_at} seconds=${false} />, <${Ago} at=${shown.made_at} /></span>`}
         ${briefings.length > 1 && briefings.map((each) => html`<button type="button" key=${each.kind} class="plain" aria-pressed=${String(each === shown)} onClick=${() => choose(each.kind)}>${each.kind}</button>`)}</div></div>
       ${!day && may("submit") && html`<${Look} kind=${shown?.kind} made=${shown} />`}</div>
     ${today.error && html`<${Problem} error=${today.error} retry=${today.reload} />`}

@@ -8,6 +8,7 @@ import { Empty, Loading, Problem } from "../ui/empty.js";
 import { Fresh } from "../ui/fresh.js";
 import { html, useEffect, useMemo, useRef, useState } from "../ui/html.js";
 import { Rows } from "../ui/rows.js";
+import { SavedFilters } from "../ui/saved.js";
 import { Message } from "./traffic_message.js";
 import { Proof } from "./traffic_proof.js";
 import { TrafficRow, useNarrow } from "./traffic_row.js";
@@ -57,8 +58,7 @@ function Filters({ filter }) {
   const field = (name, label, hint) => html`<label><span>${label}</span><input type="search" name=${name} value=${values[name]} placeholder=${hint}
       data-filter=${name === "text" ? true : undefined} spellcheck="false" autocomplete="off" onInput=${change(name)} /></label>`;
   return html`<form class="filters" role="search" aria-label="Filter messages" onSubmit=${(event) => event.preventDefault()}>
-    ${field("text", "Words", "words in it")}${field("agent", "Agent", "engineer")}${field("subject", "Subject", "mail.*.user")}${field("goal", "Goal", "its id")}
-    ${FILTERS.some((name) => filter[name]) && html`<button type="button" class="plain" onClick=${() => setQuery({ agent: "", subject: "", goal: "", text: "", message: "" })}>Clear</button>`}</form>`;
+    ${field("text", "Words", "words in it")}${field("agent", "Agent", "engineer")}${field("subject", "Subject", "mail.*.user")}${field("goal", "Goal", "its id")}<${SavedFilters} view="traffic" filter=${filter} /></form>`;
 }
 
 function nameOf(row) {

@@ -1,4 +1,4 @@
-// What one can do to a goal: apply its diff, do it again, steer it, stop it.
+// What one can do to a goal: apply its diff, do it again, compare it, steer it, set its budget, stop it.
 
 import { at, post } from "../../api.js";
 import { navigate, setQuery } from "../../router.js";
@@ -13,9 +13,11 @@ import { attempt } from "../../ui/toast.js";
 function possible(goal, reload) {
   const over = goal.state === "ended";
   return [
-    goal.patches.length > 0 && may("approve") && { key: "a", name: "Apply diff", kind: "primary", run: () => applyAll(goal, reload) },
+    goal.patches.length > 0 && !goal.is_applied && may("approve") && { key: "a", name: "Apply diff", kind: "primary", run: () => applyAll(goal, reload) },
     over && may("submit") && { key: "r", name: "Retry", kind: "", run: () => retry(goal) },
     may("submit") && { key: "s", name: over ? "Continue" : "Steer", kind: "", run: () => steer(goal, reload, over) },
+    !over && may("submit") && { key: "b", name: "Budget", kind: "", run: () => raise(goal, reload) },
+    over && { key: "c", name: "Compare", kind: "", run: () => navigate(goal.retry_of ? at`/compare/${goal.retry_of}/${goal.goal_id}` : at`/compare/${goal.goal_id}`) },
     !over && may("submit") && { key: "x", name: "Stop", kind: "danger", run: () => stop(goal, reload) },
   ].filter(Boolean);
 }
@@ -67,6 +69,19 @@ async function steer(goal, reload, over) {
   if (text === null) return;
   const said = await attempt(() => post(at`/goals/${goal.goal_id}/say`, { text: text === true ? "" : text }), "Said");
   if (said !== undefined) await reload();
+}
+
+async function raise(goal, reload) {
+  const { goal_tokens: tokens, goal_cost: cost } = goal.budget;
+  const value = [tokens && String(tokens), cost && `$${cost}`].filter(Boolean).join(",");
+  const text = await ask({
+    title: "Budget of this goal",
+    text: `What models may use for it in all: tokens, dollars or both, as 300k or 300k,$2. It has used ${plural(goal.tokens, "token")}. It holds from the next question to a model on.`,
+    field: "Budget",
+    value,
+    yes: "Set",
+  });
+  if (text && (await attempt(() => post(at`/goals/${goal.goal_id}/say`, { budget: text }), "Set")) !== undefined) await reload();
 }
 
 async function stop(goal, reload) {

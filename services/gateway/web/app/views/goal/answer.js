@@ -1,7 +1,8 @@
 // What a goal came to, in one sentence, and what it rests on; what it waits for, if it waits.
 
 import { at, post } from "../../api.js";
-import { may } from "../../store.js";
+import { thoughts } from "../../live.js";
+import { may, now } from "../../store.js";
 import { AgentChip } from "../../ui/agent.js";
 import { Button } from "../../ui/button.js";
 import { plural, span } from "../../ui/format.js";
@@ -20,8 +21,18 @@ export function Answer({ goal, onOpen, reload }) {
   return html`<section class=${`answer ${kind}`} aria-label="Answer">
     ${waiting.map((each) => html`<${Question} key=${each.approval_id} asked=${each} reload=${reload} />`)}
     ${!waiting.length && html`<div class="says"><${Markdown} text=${said} /></div>`}${!waiting.length && sources && html`<${Sources} text=${sources} goal=${goal} />`}
-    <dl class="proof"><${Tests} goal=${goal} onOpen=${onOpen} /><${Findings} goal=${goal} onOpen=${onOpen} />
+    <${Thinking} goal=${goal} /><dl class="proof"><${Tests} goal=${goal} onOpen=${onOpen} /><${Findings} goal=${goal} onOpen=${onOpen} />
       <${NotChecked} goal=${goal} />${goal.review && html`<${Line} name="Review">${goal.review}<//>`}<${Said} goal=${goal} /></dl></section>`;
+}
+
+const STALE = 60000; // ms after which a model that says nothing more is not shown as writing
+
+/** What models write for the tasks of the goal, as they do. */
+function Thinking({ goal }) {
+  if (goal.state === "ended") return null;
+  const agents = new Map(goal.rows.filter((row) => row.task_id).map((row) => [row.task_id, row.agent]));
+  const told = Object.entries(thoughts.value).filter(([id, each]) => each.goal_id === goal.goal_id && [undefined, each.agent].includes(agents.get(id)) && now.value - each.at < STALE);
+  return told.map(([id, each]) => html`<p key=${id} class="thinking"><${AgentChip} name=${each.agent} /> <span class="soft">writes</span><code tabindex="0" role="region" aria-label=${`What the model of ${each.agent} writes`}>${each.text.trim()}</code></p>`);
 }
 
 function sentence(goal) {

@@ -15,6 +15,7 @@ export function Head({ goal }) {
     <${Cost} goal=${goal} />
     ${goal.playbook && html`<span>${goal.playbook === "brain" ? html`planned by a <b>model</b>` : html`playbook <b>${goal.playbook}</b>`}</span>`}
     ${goal.priority !== "MEDIUM" && html`<span>priority <b>${goal.priority.toLowerCase()}</b></span>`}
+    ${goal.is_applied && html`<span class="ok">✓ diff applied</span>`}
     ${goal.retry_of && html`<span>again: <a href=${`/goals/${encodeURIComponent(goal.retry_of)}`}>the one before</a></span>`}
   </div></div>`;
 }

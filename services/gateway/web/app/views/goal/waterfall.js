@@ -38,7 +38,7 @@ export function Waterfall({ goal, selected, onSelect }) {
     f: { label: "only what failed", run: () => setFailedOnly(!failedOnly) },
     e: { label: "fold or unfold all", run: () => setFolded(closed.size ? new Set() : new Set(rows.filter((row) => row.inside).map((row) => row.id))) },
   });
-  const failed = countFailed(rows);
+  const failed = listFailed(rows).length;
   return html`<section aria-label="Timeline"><div class="tools">
       <label class=${failed ? "" : "faint"}><input type="checkbox" checked=${failedOnly} disabled=${!failed && !failedOnly} onChange=${() => setFailedOnly(!failedOnly)} /> only what failed${failed > 0 && ` (${failed})`}</label>
       ${(scale.idle.length > 0 || !collapse) && html`<label><input type="checkbox" checked=${collapse} onChange=${() => setCollapse(!collapse)} /> idle collapsed</label>`}
@@ -54,10 +54,11 @@ export function Waterfall({ goal, selected, onSelect }) {
     ${!shown.length && html`<p class="soft">${failedOnly ? "Nothing failed." : "Nothing has begun yet."}</p>`}</section>`;
 }
 
-/** How many rows failed; of a command that ended otherwise than with 0 its task says whether that is a failure. */
-function countFailed(rows) {
-  const bad = rows.filter((row) => FAILED.has(row.status));
-  return bad.some((row) => row.kind !== "command") ? bad.length : 0;
+/** The rows that failed. What a task tried on its way, such as tests that fail, is no failure if the task did well. */
+function listFailed(rows) {
+  const bad = new Set(rows.filter((row) => row.kind === "task" && FAILED.has(row.status)).map((row) => row.task_id));
+  const inner = new Set(["command", "action", "model", "memory", "effect"]);
+  return rows.filter((row) => FAILED.has(row.status) && (!inner.has(row.kind) || bad.has(row.task_id)));
 }
 
 /** Rows with their times in ms, their depth and whether others are inside. */
@@ -102,11 +103,12 @@ function visible(rows, closed, failedOnly) {
   });
 }
 
-/** What failed, and what it is part of. */
+/** What failed, or what did on the way if nothing did, and what it is part of. */
 function onlyFailed(rows) {
   const parents = new Map(rows.map((row) => [row.id, row.parent]));
   const kept = new Set();
-  for (const row of rows) if (FAILED.has(row.status)) for (let id = row.id; id && !kept.has(id); id = parents.get(id)) kept.add(id);
+  const failed = listFailed(rows);
+  for (const row of failed.length ? failed : rows.filter((each) => FAILED.has(each.status))) for (let id = row.id; id && !kept.has(id); id = parents.get(id)) kept.add(id);
   return rows.filter((row) => kept.has(row.id));
 }
 
