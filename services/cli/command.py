@@ -67,10 +67,7 @@ SECTIONS = {
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {
-        "mcp": (
-            ".command:mcp",
-            "Tools of MCP servers for the agents; the office in programs that speak MCP.",
-        ),
+        "mcp": (".command:mcp", "MCP servers for the agents, and the office as one."),
         "token": ("token:token", "Make, list and revoke tokens for scripts."),
         "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
@@ -107,7 +104,7 @@ MEMORY_COMMANDS = {
 MCP_COMMANDS = {
     "serve": ("mcp_serve:serve", "Offer the office as an MCP server on standard input and output."),
     "install": ("mcp_hosts:install", "Have HOST use the office: a token, and its own settings file."),
-    "uninstall": ("mcp_hosts:uninstall", "Take both back."),
+    "uninstall": ("mcp_hosts:uninstall", "Take the office out of HOST again, to the byte, and revoke its token."),
 }
 MEANT = {
     "approve": "approvals",
@@ -337,7 +334,7 @@ def memory() -> None:
 
 @click.group(cls=LazyGroup, table=MCP_COMMANDS)
 def mcp() -> None:
-    """MCP servers for the agents, and the office as one for other programs."""
+    """MCP servers for the agents, and the office as one."""
 
 
 @click.command(

@@ -18,7 +18,6 @@ from services.gateway.delivery.service import MailboxSearch, deliver_for_ever
 from services.gateway.hooks import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
-from services.gateway.mcp.door import Door
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.sealing import Sealer, Witnesses
 from services.gateway.security.authentication import AccessLog
@@ -111,10 +110,9 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         words=words,
         thoughts=thoughts,
     )
-    door = Door(gateway)
     server = _Server(
         uvicorn.Config(
-            build_app(gateway, door),
+            build_app(gateway),
             http=PatientProtocol,
             log_config=None,
             access_log=False,  # addresses hold one-time links
@@ -146,7 +144,6 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         logger.info("stopping")
         server.should_exit = True
         await asyncio.wait({tasks[1]}, timeout=GRACE + 1)
-        await door.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -18,7 +18,7 @@ from services.gateway.api import TABLE
 from services.gateway.call import Gateway
 from services.gateway.hooks import hook_routes
 from services.gateway.login import login_routes
-from services.gateway.mcp.door import Door, mcp_route
+from services.gateway.mcp.door import PATH, Door
 from services.gateway.problems import title_of, to_response
 from services.gateway.routing import describe, make_routes
 from services.gateway.security.guard import secure
@@ -109,8 +109,8 @@ PAGE = Files(WEB, "no-cache")
 log = logger(__name__)
 
 
-def build_app(gateway: Gateway, door: Door) -> ASGIApp:
-    """The whole application, with its checks of every request; ``door`` is what hosts of MCP come in by."""
+def build_app(gateway: Gateway) -> ASGIApp:
+    """The whole application, with its checks of every request."""
 
     async def page(request: Request) -> Response:
         return PAGE.answer(request, "index.html")
@@ -130,7 +130,7 @@ def build_app(gateway: Gateway, door: Door) -> ASGIApp:
             Route("/healthz", health),
             *login_routes(gateway),
             *hook_routes(gateway),
-            mcp_route(door),
+            Route(PATH, Door(gateway)),
             *(Route(path, page) for path in PAGES),
             Route("/web/vendor/{path:path}", Files(gateway.settings.assets).serve),
             Route("/web/{path:path}", Files(WEB).serve),

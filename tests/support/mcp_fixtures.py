@@ -502,8 +502,8 @@ def build_server(gateway: Any, build: Any = product.build_server) -> Server[Any]
 if __name__ == "__main__":
     from services.gateway import __main__ as gateway_main
 
-    def build_app(gateway: Any, door: Any) -> Any:
-        app = gateway_main.app_of_the_product(gateway, door)
+    def build_app(gateway: Any) -> Any:
+        app = build_product(gateway)
 
         async def add_token(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http" and not any(name == b"authorization" for name, _ in scope["headers"]):
@@ -513,7 +513,6 @@ if __name__ == "__main__":
         return add_token
 
     token = os.environ["TOKEN"].encode()
-    gateway_main.app_of_the_product = gateway_main.build_app  # type: ignore[attr-defined]
-    gateway_main.build_app = build_app
+    build_product, gateway_main.build_app = gateway_main.build_app, build_app
     product.build_server = build_server  # type: ignore[assignment]
     gateway_main.main()

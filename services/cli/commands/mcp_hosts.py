@@ -16,7 +16,8 @@ import msgspec
 
 from services.cli import api
 from services.cli.commands.mcp_serve import token_path
-from services.cli.commands.options import format_examples
+from services.cli.commands.options import format_examples, json_option
+from services.cli.output.console import print_result
 from shared import settings
 from shared.access.credentials import Tokens
 from shared.access.scopes import parse_scope
@@ -86,12 +87,13 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Another settings file than its own.")
 @click.option("--print", "only_print", is_flag=True, help="Only print what would be written.")
 @click.option("--yes", is_flag=True, help="Write without asking.")
-def install(host: str, scope: str, path: Path | None, only_print: bool, yes: bool) -> None:
-    """Have HOST use the office: make a token, write its settings file, and call a tool through it.
+@json_option
+def install(host: str, scope: str, path: Path | None, only_print: bool, yes: bool, as_json: bool) -> None:
+    """Have HOST use the office: a token, and its own settings file.
 
-    HOST is claude-code, claude-desktop, codex, cursor, vscode, gemini, opencode or zed. The token is kept in
-    a file of the office and not in the settings of the program. 'mailroom mcp uninstall HOST' takes both
-    back.
+    HOST is claude-code, claude-desktop, codex, cursor, vscode, gemini, opencode or zed. Shows what it adds
+    to the settings, keeps a copy, and calls a tool through it. The token is in a file of the office and not
+    in the settings. 'mailroom mcp uninstall HOST' takes both back.
     """
     config = settings.load()
     kind, place = HOSTS[host], (path or HOSTS[host].find()).absolute()
@@ -105,7 +107,8 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
     changes = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), str(place), str(place)
     )
-    click.echo("".join(line if line.endswith("\n") else f"{line}\n" for line in changes).rstrip())
+    shown = "".join(line if line.endswith("\n") else f"{line}\n" for line in changes).rstrip()
+    click.echo(shown, err=as_json and not only_print)
     if only_print:
         return
     if not yes:
@@ -123,13 +126,16 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
         _drop_token(config, host)
         raise MailroomError(f"{error.filename or place} cannot be written: {error.strerror}") from None
     click.echo(f"Written to {place}; as it was, it is in {backup}.", err=True)
-    click.echo(f"{host} called agents through it:\n{_try(config, host)}")
+    answer = _try(config, host)
+    value = {"host": host, "file": str(place), "backup": str(backup), "answer": answer}
+    print_result(value, f"{host} called agents through it:\n{answer}", as_json)
 
 
 @click.command()
 @click.argument("host", type=click.Choice(list(HOSTS)))
-def uninstall(host: str) -> None:
-    """Take the office out of HOST again: its settings file as it was, and the token revoked."""
+@json_option
+def uninstall(host: str, as_json: bool) -> None:
+    """Take the office out of HOST again, to the byte, and revoke its token."""
     config = settings.load()
     path = _record_path(config, host)
     try:
@@ -149,7 +155,8 @@ def uninstall(host: str) -> None:
     _drop_token(config, host)
     for each in (path, Path(record.backup)):
         each.unlink(missing_ok=True)
-    click.echo(f"{host} does not use the office any more; its token is revoked.")
+    value = {"host": host, "file": record.path}
+    print_result(value, f"{host} does not use the office any more; its token is revoked.", as_json)
 
 
 # --- the settings of hosts --------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Receive, Send
 from starlette.types import Scope as Message
 
 from services.gateway.call import Gateway
@@ -41,7 +40,7 @@ def scope_of(config: Settings, person: Person, credential: Credential) -> Scope:
 
 
 class Door:
-    """An ASGI application that imports the server when it is first used; ``close`` ends its sessions."""
+    """An ASGI application that imports the server when it is first used."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -93,14 +92,3 @@ class Door:
             if ready.done():
                 raise
             ready.set_exception(error)
-
-    async def close(self) -> None:
-        """End all sessions."""
-        for task in tuple(self._running):
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-
-def mcp_route(door: ASGIApp) -> Route:
-    """Starlette's route to it."""
-    return Route(PATH, door)
