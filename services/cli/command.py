@@ -104,7 +104,7 @@ MEMORY_COMMANDS = {
 MCP_COMMANDS = {
     "serve": ("mcp_serve:serve", "Offer the office as an MCP server on standard input and output."),
     "install": ("mcp_hosts:install", "Have HOST use the office: a token, and its own settings file."),
-    "uninstall": ("mcp_hosts:uninstall", "Take the office out of HOST again, to the byte, and revoke its token."),
+    "uninstall": ("mcp_hosts:uninstall", "Take the office out of HOST again, to the byte."),
 }
 MEANT = {
     "approve": "approvals",

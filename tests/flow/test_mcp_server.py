@@ -1,19 +1,24 @@
 """The office as hosts of MCP use it, over HTTP, in both eras of the protocol."""
 
 import asyncio
+import subprocess
 import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import pytest_asyncio
 from mcp_types import CLIENT_CAPABILITIES_META_KEY as CAPABILITIES
 from mcp_types import ResourceUpdatedNotification
 
 from services.cli.commands.mcp_hosts import HOSTS
+from services.gateway.mcp import door
 from services.gateway.mcp.tasks import EXTENSION
+from services.gateway.security.authentication import Authenticator, Credential
 from shared.access.credentials import Tokens
 from shared.subjects import CONDUCTOR, CRITIC, GATEWAY, MEMORY_DAEMON, NEXUS
 from tests.support.gateway import RunningGateway
@@ -175,7 +180,7 @@ async def test_a_goal_is_a_task_that_outlives_the_gateway(running: RunningGatewa
     assert unknown["error"]["code"] == -32602
     stopped = (await send("tools/call", name="submit_goal", arguments={**given, "key": "stopped"}))["result"]
     assert stopped["taskId"] == "stopped"
-    await send("tasks/cancel", taskId="stopped")
+    assert "error" not in await send("tasks/cancel", taskId="stopped")
     assert (await send("tasks/get", taskId="stopped"))["result"]["status"] == "cancelled"
 
 
@@ -215,3 +220,50 @@ async def test_reports_and_briefings_are_resources_whose_changes_are_told(
         versions = (await client.call_tool("brief", {"agent": "engineer"})).structured_content
         past = await client.read_resource(f"mailroom://brief/engineer?at={versions['version']}")
         assert past.contents[0].text == versions["text"]
+
+
+async def test_the_gateway_imports_mcp_when_it_is_first_used(tmp_path: Path) -> None:
+    running = RunningGateway(tmp_path)
+    office = running.office
+    try:
+        await running.open(CONDUCTOR)
+        running.office.kill(GATEWAY)
+        command, log = office.members[GATEWAY].command, tmp_path / "gateway.log"
+        with log.open("wb") as file:  # with its own imports alone, as no fork of the tests has them
+            process = subprocess.Popen(command, env=office.environment, stdout=file, stderr=file)  # noqa: ASYNC220
+        office.processes[GATEWAY] = process
+        await office.ready(GATEWAY)
+        async with running.client() as client:
+            assert (await client.get("/api/v1/agents")).status_code == 200
+        before = psutil.Process(process.pid).memory_info().rss / 1e6
+        async with connect(running, make_token(running)) as client:
+            assert len((await client.list_tools()).tools) == len(READS | SUBMITS)
+            await client.call_tool("agents", {})
+        after = psutil.Process(process.pid).memory_info().rss / 1e6
+        assert before < 65
+        assert before + 15 < after < 110
+    finally:
+        await running.close()
+
+
+async def test_without_the_extra_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "find_spec", lambda _: None)
+    running = RunningGateway(tmp_path)
+    token = make_token(running)
+    authenticator = Authenticator(running.config)
+    person = authenticator.identify_token(token)
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+    scope["state"] = {"person": person, "credential": Credential("token", token)}
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await door.Door(SimpleNamespace(settings=running.config))(scope, receive, send)  # type: ignore[arg-type]
+    assert sent[0]["status"] == 501
+    assert b"pip install 'mailroom[mcp]'" in sent[1]["body"]

@@ -102,7 +102,7 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
         raise MailroomError(
             f"{host} has the office already", f"Take it out with 'mailroom mcp uninstall {host}'"
         )
-    before, existed = _read(place), place.exists()
+    before = _read(place)
     added, after = add_server(kind, before, _command(host), _environment(config))
     changes = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), str(place), str(place)
@@ -114,28 +114,35 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
     if not yes:
         click.confirm(f"Write this, and make a token for {host} that may {scope}?", abort=True, err=True)
     _make_token(config, host, scope)
-    backup = record.with_suffix(".backup")
-    try:
-        write_atomically(backup, before.encode("utf-8", "surrogateescape"), mode=0o600)
-        digest = sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
-        made = _Record(path=str(place), existed=existed, added=added, digest=digest, backup=str(backup))
-        write_atomically(record, msgspec.json.encode(made), mode=0o600)
-        _write(place, after, existed)
-    except OSError as error:
-        record.unlink(missing_ok=True)
-        _drop_token(config, host)
-        raise MailroomError(f"{error.filename or place} cannot be written: {error.strerror}") from None
+    backup = _put(config, host, place, before, added, after)
     click.echo(f"Written to {place}; as it was, it is in {backup}.", err=True)
     answer = _try(config, host)
     value = {"host": host, "file": str(place), "backup": str(backup), "answer": answer}
     print_result(value, f"{host} called agents through it:\n{answer}", as_json)
 
 
+def _put(config: Settings, host: str, place: Path, before: str, added: str, after: str) -> Path:
+    """Write a settings file and what takes it back; returns the copy of it as it was."""
+    record, existed = _record_path(config, host), place.exists()
+    backup = record.with_suffix(".backup")
+    digest = sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
+    made = _Record(path=str(place), existed=existed, added=added, digest=digest, backup=str(backup))
+    try:
+        write_atomically(backup, before.encode("utf-8", "surrogateescape"), mode=0o600)
+        write_atomically(record, msgspec.json.encode(made), mode=0o600)
+        _write(place, after, existed)
+    except OSError as error:
+        record.unlink(missing_ok=True)
+        _drop_token(config, host)
+        raise MailroomError(f"{error.filename or place} cannot be written: {error.strerror}") from None
+    return backup
+
+
 @click.command()
 @click.argument("host", type=click.Choice(list(HOSTS)))
 @json_option
 def uninstall(host: str, as_json: bool) -> None:
-    """Take the office out of HOST again, to the byte, and revoke its token."""
+    """Take the office out of HOST again, to the byte."""
     config = settings.load()
     path = _record_path(config, host)
     try:

@@ -1,6 +1,7 @@
 """Tools of goals and of the front desk."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
 from shared.views.progress import Progress
 from shared.views.timeline import GoalSummary
 
+BEGIN_WAIT = 5.0  # Seconds until the conductor must have taken up a goal
 WAIT = 50.0  # Seconds that a call waits if it does not say: many hosts end one after 60
 
 Report = Callable[[float, float, str], Awaitable[None]]
@@ -155,6 +157,15 @@ async def goals(call: Call, given: GoalsWanted) -> goals_api.GoalList:
     return await goals_api.list_goals(call, query)
 
 
+async def _wait_until_begun(call: Call) -> None:
+    """Give the conductor time to take up a goal that was just submitted: programs are quick."""
+    goal_id, index = (await read_goal_page(call)).goal_id, call.gateway.index
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(BEGIN_WAIT):
+            while index.store.goal(goal_id) is None:
+                await index.wait_for_change()
+
+
 class Steering(WhichGoal, frozen=True, kw_only=True):
     """A goal, and what its agents are to mind."""
 
@@ -163,6 +174,7 @@ class Steering(WhichGoal, frozen=True, kw_only=True):
 
 async def steer_goal(call: Call, given: Steering) -> GoalSummary:
     """Steer a goal, or go on with one that has ended."""
+    await _wait_until_begun(call)
     return await goal_actions.say(call, goal_actions.Words(text=given.text))
 
 
@@ -174,6 +186,7 @@ class Cancelling(WhichGoal, frozen=True, kw_only=True):
 
 async def cancel_goal(call: Call, given: Cancelling) -> GoalSummary:
     """Stop a goal."""
+    await _wait_until_begun(call)
     return await goal_actions.cancel(call, goal_actions.Cancellation(reason=given.reason))
 
 
