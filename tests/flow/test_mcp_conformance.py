@@ -1,4 +1,4 @@
-"""The official conformance suite, and the inspector, at a real gateway. Not part of ``make test``."""
+"""The official conformance suite, and the inspector, at a real gateway; skipped without Node or npm."""
 
 import asyncio
 import os
