@@ -82,6 +82,11 @@ def post(
     return _ask(found, "POST", path, kind, {} if body is None else body, timeout)
 
 
+def delete(path: str, *, login: Login | None = None) -> None:
+    """Remove something; raises what ``get`` raises."""
+    _ask(login or find_login(settings.load()), "DELETE", path, object, None, TIMEOUT)
+
+
 def perform(action: str, params: Mapping[str, Any], text: str, *, timeout: float = TIMEOUT) -> TaskResult:
     """The result of an action that nexus or cortex did; ``text`` says what is wanted.
 

@@ -67,7 +67,7 @@ SECTIONS = {
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {
-        "mcp": (".command:mcp", "Tools of MCP servers for the agents."),
+        "mcp": (".command:mcp", "MCP servers for the agents, and the office as one."),
         "token": ("token:token", "Make, list and revoke tokens for scripts."),
         "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
@@ -108,6 +108,9 @@ MCP_COMMANDS = {
     "login": ("mcp:login", "Sign in at the server NAME, by the browser."),
     "pin": ("mcp:pin", "Show what changed of the server NAME, and approve it."),
     "remove": ("mcp:remove", "Remove the server NAME."),
+    "serve": ("mcp_serve:serve", "Offer the office as an MCP server on standard input and output."),
+    "install": ("mcp_hosts:install", "Have HOST use the office: a token, and its own settings file."),
+    "uninstall": ("mcp_hosts:uninstall", "Take the office out of HOST again, to the byte."),
 }
 MEANT = {
     "approve": "approvals",
@@ -337,7 +340,7 @@ def memory() -> None:
 
 @click.group(cls=LazyGroup, table=MCP_COMMANDS)
 def mcp() -> None:
-    """Tools of MCP servers for the agents."""
+    """MCP servers for the agents, and the office as one."""
 
 
 @click.command(

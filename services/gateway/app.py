@@ -18,6 +18,7 @@ from services.gateway.api import TABLE
 from services.gateway.call import Gateway
 from services.gateway.hooks import hook_routes
 from services.gateway.login import login_routes
+from services.gateway.mcp.door import PATH, Door
 from services.gateway.problems import title_of, to_response
 from services.gateway.routing import describe, make_routes
 from services.gateway.security.guard import secure
@@ -129,6 +130,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
             Route("/healthz", health),
             *login_routes(gateway),
             *hook_routes(gateway),
+            Route(PATH, Door(gateway)),
             *(Route(path, page) for path in PAGES),
             Route("/web/vendor/{path:path}", Files(gateway.settings.assets).serve),
             Route("/web/{path:path}", Files(WEB).serve),

@@ -50,7 +50,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters, with their descriptions."""
         _, components = msgspec.json.schema_components((self.params,))
-        schema: dict[str, Any] = _inline(components[self.params.__name__], components)
+        schema: dict[str, Any] = inline(components[self.params.__name__], components)
         for name, info in self.param_infos.items():
             schema["properties"][name]["description"] = info
         return schema
@@ -68,16 +68,16 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         return await getattr(owner, self.name)(**params)
 
 
-def _inline(schema: Any, components: Mapping[str, Any]) -> Any:
+def inline(schema: Any, components: Mapping[str, Any]) -> Any:
     """``schema`` with what its references name in their places, without what that says to programmers."""
     if isinstance(schema, list):
-        return [_inline(each, components) for each in schema]
+        return [inline(each, components) for each in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         named = components[schema["$ref"].rpartition("/")[2]]
-        return _inline({key: each for key, each in named.items() if key != "description"}, components)
-    return {name: _inline(each, components) for name, each in schema.items()}
+        return inline({key: each for key, each in named.items() if key != "description"}, components)
+    return {name: inline(each, components) for name, each in schema.items()}
 
 
 KINDS_OF_ACTIONS = {

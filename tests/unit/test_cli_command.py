@@ -15,7 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.command import COMMANDS, MEANT, MEMORY_COMMANDS, SECTIONS, cli
+from services.cli.command import COMMANDS, MCP_COMMANDS, MEANT, MEMORY_COMMANDS, SECTIONS, cli
 from services.cli.commands.memory.session import suggest_kind
 from services.cli.commands.options import NumberType, read_stdin
 from services.cli.commands.up import format_usage
@@ -36,8 +36,10 @@ def run(*arguments: str, text: str | None = None) -> Result:
 def test_every_command_of_the_table_exists() -> None:
     context = click.Context(cli)
     of_memory = cli.get_command(context, "memory")
+    of_mcp = cli.get_command(context, "mcp")
     assert isinstance(of_memory, click.Group)
-    for group, table in ((cli, COMMANDS), (of_memory, MEMORY_COMMANDS)):
+    assert isinstance(of_mcp, click.Group)
+    for group, table in ((cli, COMMANDS), (of_memory, MEMORY_COMMANDS), (of_mcp, MCP_COMMANDS)):
         for name, (_, sentence) in table.items():
             command = group.get_command(context, name)
             assert isinstance(command, click.Command), name
@@ -104,7 +106,8 @@ def _commands(command: click.Command, path: str, groups: bool = False) -> list[t
 
 def test_everything_that_tells_something_can_tell_it_in_json() -> None:
     without = {path for path, command in _commands(cli, "") if "--json" not in _options(command)}
-    assert without == {"asyncapi", "completion", "demo", "init"}  # asyncapi is JSON by itself
+    # asyncapi and mcp serve are JSON by themselves
+    assert without == {"asyncapi", "completion", "demo", "init", "mcp serve"}
 
 
 def _options(command: click.Command) -> set[str]:

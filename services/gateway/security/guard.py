@@ -31,7 +31,7 @@ from shared.errors import ConfigError
 from shared.log import logger
 from shared.settings import Settings
 
-PROTECTED = ("/api", "/metrics", "/openapi.json", "/asyncapi.json")
+PROTECTED = ("/api", "/mcp", "/metrics", "/openapi.json", "/asyncapi.json")
 """The beginnings of paths that nobody reads without a name; all others are pages and their files."""
 SIGN_IN = ("POST", "/api/v1/session")  # The only change that needs no name
 HOOKS = "/hooks/"  # Where webhooks are delivered, each signed with a secret of its own

@@ -1,0 +1,64 @@
+"""The settings files of hosts: a server is added to each form, and nothing else in it changes."""
+
+import json
+import tomllib
+
+import pytest
+
+from services.cli.commands.mcp_hosts import HOSTS, NAME, add_server
+from shared.errors import MailroomError
+
+COMMAND, ENVIRONMENT = ['/opt/a "b"/mailroom', "mcp", "serve"], {"MAILROOM_STATE_DIR": "/home/ä/.mailroom"}
+JSON = [name for name, host in HOSTS.items() if host.form != "toml"]
+FILES = {
+    "none": "",
+    "empty": "{}\n",
+    "others": '{"theme": "dark", "SECTION": {"time": {"command": "uvx"}}}\n',
+    "an empty section": '{\n  "SECTION": {}\n}',
+    "only others": '{"theme": {"SECTION": {"x": 1}}, "list": [{"SECTION": {}}]}\n',
+    "comments": '// "SECTION": {\n{\n  /* "SECTION": { */\n'
+    '  "SECTION": { // here\n    "a": {"url": "http://x//y"},\n  },\n}\n',
+    "escapes": '{"a": "\\"SECTION\\": {", "SECTION": {"b": {"command": "/*"}}}\r\n',
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+@pytest.mark.parametrize("case", FILES)
+def test_a_server_is_added_to_json_and_taken_out_to_the_byte(name: str, case: str) -> None:
+    host = HOSTS[name]
+    before = FILES[case].replace("SECTION", host.section)
+    added, after = add_server(host, before, COMMAND, ENVIRONMENT)
+    assert after.replace(added, "", 1) == before
+    if "comments" not in case:
+        found = json.loads(after)
+        assert NAME in found[host.section]
+        command = found[host.section][NAME]["command"]
+        assert command == (COMMAND if host.form == "local" else COMMAND[0])
+        if "theme" in before:
+            assert found["theme"] == json.loads(before)["theme"]
+
+
+@pytest.mark.parametrize("before", ["", 'model = "x"', "# mine\n[mcp_servers.time]\ncommand = 'uvx'\n"])
+def test_a_server_is_added_to_toml(before: str) -> None:
+    added, after = add_server(HOSTS["codex"], before, COMMAND, ENVIRONMENT)
+    assert after.startswith(before)
+    assert after.replace(added, "", 1) == before
+    assert tomllib.loads(after)["mcp_servers"][NAME]["env"] == ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("cursor", "{"),
+        ("cursor", "[]"),
+        ("cursor", '{"mcpServers": []}'),
+        ("cursor", '{"mcpServers": {"mailroom": {}}}'),
+        ("cursor", '{"a": 1} trailing'),
+        ("codex", "mcp_servers = {}\n"),
+        ("codex", "[mcp_servers.mailroom]\ncommand = 'x'\n"),
+        ("codex", "not toml"),
+    ],
+)
+def test_what_cannot_be_added_to_safely_is_refused(name: str, before: str) -> None:
+    with pytest.raises(MailroomError):
+        add_server(HOSTS[name], before, COMMAND, ENVIRONMENT)
