@@ -22,6 +22,7 @@ from shared.contracts import (
     TaskStatus,
     generate_iso_timestamp,
 )
+from shared.tasks.said import sign_said, words_in
 
 HERE = {"folder": str(Path.cwd())} if Path(".git").exists() else {}
 """What the command adds to a goal that names no folder: the tests run in the project's repository."""
@@ -39,6 +40,7 @@ class StandIn:
             submitted_at=generate_iso_timestamp(),
             playbook="look",
             context=HERE,
+            said=sign_said(conductor, words_in(text, HERE)),
         )
         self._seq = 0
         self.task = Task(
