@@ -127,7 +127,7 @@ async def test_a_job_that_waits_or_runs_can_be_cancelled_and_is_answered(team: T
         await asyncio.sleep(0.02)
     for name in ("later", "now"):
         assert (await team.perform("cortex", "cancel_job", job_id=name, reason="no need")).output == (
-            f"Job {name} is cancelled."
+            f"Job {name} is cancelled: helper.repeat text=a{' seconds=20' if name == 'now' else ''}"
         )
         result = await archived(team, name)
         assert (result.status, result.error_message) == (TaskStatus.CANCELLED, "no need")

@@ -300,7 +300,7 @@ async def test_nothing_of_its_own_is_approved_unseen(team: Team, repo: Path) -> 
     assert not forged.approved
     assert any("findings of ruff are claimed" in reason for reason in forged.reasons)
     unseen, _ = await review(team, None, work={**done(), "agent": "critic"})
-    assert (unseen.approved, unseen.decision) == (False, "not_checked")
+    assert (unseen.approved, unseen.decision) == (False, "nothing_checked")
 
 
 async def test_it_approves_nothing_at_its_own_request(tmp_path: Path) -> None:

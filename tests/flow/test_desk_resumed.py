@@ -15,7 +15,7 @@ SCRIPT = [
         "replies": [
             {
                 "calls": [
-                    {"name": "work", "arguments": {"text": "mow the lawn of the data centre"}},
+                    {"name": "work", "arguments": {"text": "run the tests of /srv/shop"}},
                     {"name": "remember", "arguments": {"texts": ["bad"]}},
                 ]
             },
@@ -34,7 +34,7 @@ async def test_what_was_done_before_a_kill_is_answered_and_not_done_again(tmp_pa
         question = Question(
             sender="user",
             recipient="nexus",
-            text="Mow the lawn of the data centre, and remember the key",
+            text="Run the tests of /srv/shop, and remember the key",
             user_session_id="s",
         )
         await office.user.commit([seal(subjects.mail("nexus", "user"), question)])

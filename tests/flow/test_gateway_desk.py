@@ -228,7 +228,7 @@ async def test_goals_on_a_schedule_and_jobs_of_the_night(gateway: RunningGateway
         job = (
             await client.post("/api/v1/timetable", json={"what": "job", "text": "Look", "when": at})
         ).json()
-        assert job["text"].startswith(f"Queued as {job['id']}. It waits until ")
+        assert job["text"].startswith(f"Queued as {job['id']}: Look. It waits until ")
         queued = (await client.get("/api/v1/timetable")).json()["night"]["jobs"]
         assert job["id"] in [each["id"] for each in queued if each["state"] == "waiting"]
         assert "is cancelled" in (await client.delete(f"/api/v1/timetable/{job['id']}")).json()["text"]

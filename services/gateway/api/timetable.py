@@ -142,7 +142,7 @@ ORDERS = {
 _DUE_ID = re.compile(r"r[0-9a-f]{6,40}|s[0-9a-f]{7}")
 _JOB_ID = re.compile(r"(?=.*\d)[A-Za-z0-9_-]{1,100}")
 _ADDED = re.compile(
-    r"\breminder (?P<mail>r[0-9a-f]{6,})\b|^(?P<goal>s[0-9a-f]{7}) runs |^Queued as (?P<job>job-[0-9-]+)\."
+    r"\breminder (?P<mail>r[0-9a-f]{6,})\b|^(?P<goal>s[0-9a-f]{7}) runs |^Queued as (?P<job>job-[0-9-]+): "
 )
 
 
