@@ -168,7 +168,7 @@ async def test_a_tool_that_does_not_exist_or_bad_parameters_are_told_and_nothing
             {"calls": [{"name": "root-shell", "arguments": {"text": "mow"}}]},
             {
                 "calls": [
-                    {"name": "work", "arguments": {"text": "Mow the lawn of the data centre"}},
+                    {"name": "work", "arguments": {"text": "Run the tests of /srv/shop"}},
                     {"name": "remember", "arguments": {"texts": ["the key"]}},
                 ]
             },
@@ -176,7 +176,7 @@ async def test_a_tool_that_does_not_exist_or_bad_parameters_are_told_and_nothing
         ],
     }
     async with desk(script) as team:
-        response = await ask(team, "Mow the lawn of the data centre, and remember the key")
+        response = await ask(team, "Run the tests of /srv/shop, and remember the key")
         (goal,) = await submissions(team)
     assert response.goal_id == goal["goal_id"]
     assert response.text.endswith("What shall I remember of the key?")
