@@ -13,7 +13,7 @@ from rich.console import Console
 from services.cli.commands import agents, approvals, kpi, status
 from services.cli.commands.goal_view import _format_live, print_outcome, show_progress
 from services.cli.commands.mail import _print_list
-from services.cli.output.console import shorten, wrap
+from services.cli.output.console import print_block, shorten, wrap
 from services.cli.supervisor.logs import LogLine, print_log_line
 from shared import subjects
 from shared.bus.records import TaskState
@@ -437,3 +437,29 @@ async def test_several_goals_are_shown_together_each_line_under_its_name() -> No
             lines = [line.partition(" ")[2] for line in shown.getvalue().splitlines()]
             assert lines[0].startswith("one: look (scout) completed")
             assert "two: under review" in lines
+
+
+def test_a_table_of_markdown_fits_the_terminal() -> None:
+    rows = "\n".join(f"| Row {number} | {'many words ' * 12} | a \\| b |" for number in range(3))
+    text = f"Before:\n\n| | left | right |\n|---|:--|---|\n{rows}\n\nAfter | it."
+    for width in (50, 80):
+        console = Console(force_terminal=True, width=width, file=io.StringIO(), color_system=None)
+        print_block(text, console)
+        shown = console.file.getvalue()  # type: ignore[attr-defined]
+        assert max(map(len, shown.splitlines())) <= width
+        assert "a | b" in shown
+        assert shown.startswith("Before:")
+        assert shown.rstrip().endswith("After | it.")
+        assert "|---" not in shown
+    plain = Console(force_terminal=False, width=80, file=io.StringIO())
+    print_block(text, plain)
+    assert plain.file.getvalue() == f"{text}\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text", ["| no table |", "a | b\n---|---", "| a |\n| b |", "||\n|-|", "| a |\n|---|"]
+)
+def test_what_looks_like_a_table_is_printed(text: str) -> None:
+    console = Console(force_terminal=True, width=40, file=io.StringIO(), color_system=None)
+    print_block(text, console)
+    assert console.file.getvalue().strip() or text == "||\n|-|"  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
 """Printing: for people through rich, for programs as JSON."""
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import msgspec
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -100,10 +102,37 @@ def wrap(text: str, width: int, *, hang: int = 0) -> str:
 
 
 def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, style: str = "") -> None:
-    """Print text, wrapped on a terminal, with ``style`` for the first ``lead`` characters."""
+    """Print text, wrapped on a terminal, with ``style`` for the first ``lead`` characters.
+
+    On a terminal tables of Markdown are tables of its width.
+    """
+    if console.is_terminal and (found := _TABLE.search(text)):
+        for part in (text[: found.start()].rstrip("\n"), found, text[found.end() :].lstrip("\n")):
+            if isinstance(part, re.Match):
+                console.print(_read_table(part[0]))
+            elif part:
+                print_block(part, console, hang=hang, lead=lead, style=style)
+                lead = 0
+        return
     shown = Text(wrap(text, console.width, hang=hang) if console.is_terminal else text)
     shown.stylize(style, 0, lead)
     console.print(shown, soft_wrap=True)
+
+
+_TABLE = re.compile(r"(?m)^\|.*\|[ ]*\n\|[ :|-]+\|[ ]*(?:\n\|.*\|[ ]*)*$")
+_CELL = re.compile(r"\s*((?:\\.|[^|\\])*?)\s*\|")
+
+
+def _read_table(text: str) -> Table:
+    """A table of Markdown, whose long cells are wrapped."""
+    head, _, *rows = (_CELL.findall(line.strip()[1:]) for line in text.splitlines())
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name in head:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        cells = [re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", cell) for cell in row[: len(head)]]
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def print_rest(left: Mapping[str, int], *, as_json: bool) -> None:
