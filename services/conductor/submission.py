@@ -317,7 +317,8 @@ def continue_goal(
     back; the others are done again. Raises ActionError if there is nothing to be done again.
     """
     if not (goal.status.final or said.text.strip() or budget):
-        raise ActionError(f"The goal {goal.goal_id} runs", "Add to it with --say '...', or raise its budget with --budget")
+        cure = "Add to it with --say '...', or raise its budget with --budget"
+        raise ActionError(f"The goal {goal.goal_id} runs", cure)
     until = deadline if goal.status.final else goal.deadline
     before = goal.said.text if goal.said else ""
     told = msgspec.structs.replace(
