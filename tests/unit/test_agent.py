@@ -108,7 +108,7 @@ async def test_a_profile_without_a_class_has_its_skills_alone(tmp_path: Path) ->
             "skills_of_this_test.JugglingSkill",
             "which does not exist: module 'skills_of_this_test' has no",
         ),
-        ("JugglingSkill", "which does not exist: Empty module name"),
+        ("JugglingSkill", "which does not exist: no installed package has the entry point"),
         ("", "which does not exist"),
         ("skills_of_this_test.number", "as a skill, which is not a class"),
     ],
