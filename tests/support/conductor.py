@@ -113,7 +113,7 @@ class StandIn:
         await self.take_up()
         await self.hand_out()
         claim = await self.claim("opens README.md")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.0)  # a follower on a busy machine reads the note within it
         await self.finish_task(claim)
         await self.finish(status, "" if status is TaskStatus.COMPLETED else "it rained", report)
 
