@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -352,7 +351,9 @@ def _skill_class(path: str, profile: Profile) -> type:
         if module_name:
             skill = getattr(importlib.import_module(_place(module_name)), class_name)
         else:
-            named = list(entry_points(group=ENTRY_POINTS, name=path))
+            from importlib import metadata  # it imports email
+
+            named = list(metadata.entry_points(group=ENTRY_POINTS, name=path))
             if not named:
                 raise ImportError(f"no installed package has the entry point {path!r} of {ENTRY_POINTS}")
             skill = named[0].load()

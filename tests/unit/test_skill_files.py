@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from services.engineer.working_copy import RULES, tell_rules
-from shared.agent import context as contexts
 from shared.agent.context import load_skills
 from shared.errors import ActionError, ConfigError
 from shared.settings import Settings
@@ -104,7 +103,7 @@ def context(**settings: Any) -> Any:
 def test_settings_and_packages_bring_skills(monkeypatch: pytest.MonkeyPatch) -> None:
     point = SimpleNamespace(load=lambda: SkillFiles)
     points = {"files": [point]}
-    monkeypatch.setattr(contexts, "entry_points", lambda group, name: points.get(name, []))
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group, name: points.get(name, []))
     assert load_skills(context()) == []
     of_folder = load_skills(context(skills_dir=EXAMPLE))
     by_class = load_skills(context(skills=("shared.skills.skill_files.SkillFiles",)))
