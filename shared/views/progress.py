@@ -18,6 +18,9 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
+WAITING_NOTE = "waits for approval"  # How the note of a task begins that needs a person's approval
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """A goal's record (None: not accepted yet), and the states of its tasks by their ids.
 

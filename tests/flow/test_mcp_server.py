@@ -56,6 +56,24 @@ def shop(tmp_path: Path) -> Path:
     return folder
 
 
+async def test_waiting_ends_where_a_person_is_waited_for(running: RunningGateway) -> None:
+    params = {"command": "curl -s https://example.com/x"}
+    wanted = {"text": "Fetch", "context": {"assignee": "engineer", "action": "run_shell", "params": params}}
+    async with running.client() as person, connect(running, make_token(running), "auto") as host:
+        goal_id = (await person.post("/api/v1/goals", json=wanted)).json()["goal_id"]
+        waited = await host.call_tool("wait_for_goal", {"goal_id": goal_id, "seconds": 60})
+        found = waited.structured_content
+        assert not found["ended"]
+        (asked,) = found["waiting"]
+        refused = await person.post(f"/api/v1/approvals/{asked['approval_id']}", json={"granted": False})
+        assert refused.status_code < 300, refused.text
+        ended = (
+            await host.call_tool("wait_for_goal", {"goal_id": goal_id, "seconds": 60})
+        ).structured_content
+        assert ended["ended"]
+        assert ended["waiting"] == []
+
+
 async def test_a_host_submits_a_goal_and_waits_for_what_it_found(
     running: RunningGateway, mode: str, shop: Path
 ) -> None:

@@ -14,7 +14,7 @@ from services.cli.output.outcomes import format_cost, format_headline
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
-from shared.views.progress import Progress
+from shared.views.progress import WAITING_NOTE, Progress
 from shared.views.timeline import GoalResults
 
 ANSWER_WITHIN = 10  # The answer begins within these first lines of a report, if it is repeated there
@@ -100,7 +100,6 @@ UNCLEAN = (ResultOutcome.FINDINGS, ResultOutcome.NOT_CHECKED)
 """What a completed task may come to that is not just done."""
 THOUGHT = 44  # Characters of what a model is writing that a line has: its end
 NOTICE_AFTER = 3.0  # Seconds after which a hint says that the conductor has not accepted the goal
-WAITING_NOTE = "waits for approval"  # How the note of a task begins that needs a person's approval
 APPROVALS_COMMAND = "mailroom approvals list"
 NOT_ACCEPTED = "The conductor has not accepted it yet; 'mailroom status' shows whether it runs"
 

@@ -21,7 +21,7 @@ from shared.queries.progress import follow_to_results
 from shared.text.display import count, flatten, shorten
 from shared.views.desk import Note, Turn
 from shared.views.listed import GOAL_ID, NewGoal, SubmittedGoal
-from shared.views.progress import Progress
+from shared.views.progress import WAITING_NOTE, Progress
 from shared.views.timeline import GoalSummary
 
 BEGIN_WAIT = 5.0  # Seconds until the conductor must have taken up a goal
@@ -115,7 +115,7 @@ async def goal(call: Call, given: WhichGoal) -> GoalState:
 
 
 async def wait_for_goal(call: Call, given: WaitedGoal, report: Report) -> GoalState:
-    """Wait until a goal has ended, or the time is over."""
+    """Wait until a goal has ended or waits for a person's approval, or the time is over."""
     goal_id = (await read_goal_page(call)).goal_id  # one that nobody submitted would never end
     changes = follow_to_results(call.gateway.bus, call.gateway.settings, goal_id)
     try:
@@ -124,6 +124,10 @@ async def wait_for_goal(call: Call, given: WaitedGoal, report: Report) -> GoalSt
             async for each in changes:
                 number += 1
                 await report(number, 0, _tell(each))
+                if any(each.note(task).startswith(WAITING_NOTE) for task in each.tasks):
+                    await call.gateway.index.wait_until_complete()
+                    if (now := await goal(call, given)).waiting:  # the note stays after the answer
+                        return now
     except TimeoutError:
         pass
     await call.gateway.index.wait_until_complete()
