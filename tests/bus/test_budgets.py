@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from shared import subjects
@@ -168,6 +169,8 @@ async def test_a_part_that_was_not_stored_or_is_not_wanted_any_more_stays_nobody
             return await real(entries)
         except Conflict:
             server.process.send_signal(signal.SIGSTOP)
+            while psutil.Process(server.process.pid).status() != psutil.STATUS_STOPPED:
+                await asyncio.sleep(0.01)  # until then it may answer what is read next
             raise
 
     buses[0].commit = commit  # type: ignore[method-assign]
