@@ -332,6 +332,8 @@ def load_skills(context: AgentContext) -> list[object]:
     more = settings_of(settings, profile.name).skills
     if twice := [path for path, times in Counter([*profile.skills, *more]).items() if times > 1]:
         raise ConfigError(f"The profile of {profile.name!r} lists the skill {twice[0]!r} twice", CURE)
+    if settings.skills_dir and not settings.skills_dir.is_dir():
+        raise ConfigError(f"skills_dir is {settings.skills_dir}, which is no folder", "Correct or remove it")
     of_files = [SKILL_FILES] if settings.skills_dir else []
     return [_make(path, context) for path in (*profile.skills, *more, *of_files)]
 

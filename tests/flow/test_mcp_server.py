@@ -61,7 +61,8 @@ async def test_waiting_ends_where_a_person_is_waited_for(running: RunningGateway
     wanted = {"text": "Fetch", "context": {"assignee": "engineer", "action": "run_shell", "params": params}}
     async with running.client() as person, connect(running, make_token(running), "auto") as host:
         goal_id = (await person.post("/api/v1/goals", json=wanted)).json()["goal_id"]
-        waited = await host.call_tool("wait_for_goal", {"goal_id": goal_id, "seconds": 60})
+        async with asyncio.timeout(30):  # half of what it would wait
+            waited = await host.call_tool("wait_for_goal", {"goal_id": goal_id, "seconds": 60})
         found = waited.structured_content
         assert not found["ended"]
         (asked,) = found["waiting"]

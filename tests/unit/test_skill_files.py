@@ -110,6 +110,8 @@ def test_settings_and_packages_bring_skills(monkeypatch: pytest.MonkeyPatch) -> 
     by_package = load_skills(context(agents={"scout": {"skills": ["files"]}}))
     assert [type(each) for each in (*of_folder, *by_class, *by_package)] == [SkillFiles] * 3
     assert load_skills(context(agents={"critic": {"skills": ["files"]}})) == []
+    with pytest.raises(ConfigError, match="/nowhere/skills, which is no folder"):
+        load_skills(context(skills_dir=Path("/nowhere/skills")))
     with pytest.raises(ConfigError, match="no installed package has the entry point 'nope'"):
         load_skills(context(skills=("nope",)))
 
