@@ -131,7 +131,7 @@ class TokenFile:
             self._kept = msgspec.json.decode(path.read_bytes())
 
     def restore(self, provider: Any) -> None:
-        """Give the library what it forgets with its process, for which it would ask the person anew."""
+        """Give the library what it forgets with its process, for which it would ask the person again."""
         self.provider = provider
         provider.context.token_expiry_time = self._kept.get("ends_at") or None
         provider.context.oauth_metadata = self._find("metadata", "OAuthMetadata")

@@ -2,10 +2,11 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 
-from services.cli.commands.mcp_hosts import HOSTS, NAME, add_server
+from services.cli.commands.mcp_hosts import HOSTS, NAME, add_server, install
 from shared.errors import MailroomError
 
 COMMAND, ENVIRONMENT = ['/opt/a "b"/mailroom', "mcp", "serve"], {"MAILROOM_STATE_DIR": "/home/ä/.mailroom"}
@@ -62,3 +63,12 @@ def test_a_server_is_added_to_toml(before: str) -> None:
 def test_what_cannot_be_added_to_safely_is_refused(name: str, before: str) -> None:
     with pytest.raises(MailroomError):
         add_server(HOSTS[name], before, COMMAND, ENVIRONMENT)
+
+
+def test_without_an_office_nothing_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAILROOM_STATE_DIR", str(tmp_path / "state"))
+    place = tmp_path / "config.toml"
+    with pytest.raises(MailroomError, match="No office is running"):
+        install.main(["codex", "--yes", "--file", str(place)], standalone_mode=False)
+    assert not list(tmp_path.rglob("*.toml"))
+    assert not (tmp_path / "state" / "hosts").exists()

@@ -1,4 +1,4 @@
-"""``mailroom mcp``: MCP servers whose tools agents get: added, listed, tried, approved anew, removed."""
+"""``mailroom mcp``: MCP servers whose tools agents get: added, listed, tried, approved again, removed."""
 
 import asyncio
 import contextlib

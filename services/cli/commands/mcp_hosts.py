@@ -111,6 +111,7 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
     click.echo(shown, err=as_json and not only_print)
     if only_print:
         return
+    api.find_login(config)  # without an office nothing is written
     if not yes:
         click.confirm(f"Write this, and make a token for {host} that may {scope}?", abort=True, err=True)
     _make_token(config, host, scope)
@@ -353,6 +354,7 @@ def _try(config: Settings, host: str) -> str:
 def _describe(answer: Mapping[str, Any]) -> str:
     result = answer.get("result")
     if result is None or result.get("isError"):
-        raise MailroomError(clean(str(answer.get("error") or result))[:1_000])
+        error = answer.get("error") or {}
+        raise MailroomError(clean(str(error.get("message") or result))[:1_000])
     agents = result["structuredContent"]["agents"]
     return "\n".join(f"{each['name']}: {each['state']}" for each in agents)

@@ -43,7 +43,7 @@ export function PeriodChoice({ query }) {
 const SHOWN = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const SHOWN_DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** A period in words: days, or times where it does not begin and end with a day. */
+/** A period as text: days, or times where it does not begin and end with a day. */
 export function periodText(since, until) {
   const shown = (text, last) => {
     const date = new Date(text);
