@@ -224,7 +224,7 @@ NOT_FOUND = (
     r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
     r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",
     r"^(?:g?make)(?:\[\d+\])?: ([\w./+-]+): No such file or directory$",
-    r"^(?:\S+: )?line \d+: ([\w./+-]+): command not found$",
+    r"^(?:\S+: )?(?:line )?\d+: (?:exec: )?([\w./+-]+): (?:command )?not found$",
     r"^No CMAKE_(?:C|CXX)_COMPILER could be found()",
 )
 """What shells, env and make print if a program is missing."""
