@@ -78,7 +78,8 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
 
 LOCKED = {
     "requirements.txt": "idna==3.0\n",
-    "package-lock.json": '{"lockfileVersion": 3, "packages": {"node_modules/lodash": {"version": "4.17.11"}}}',
+    "package-lock.json": '{"lockfileVersion": 3, "packages":'
+    ' {"node_modules/lodash": {"version": "4.17.11"}}}',
     "package.json": '{"dependencies": {"lodash": "*"}}',
 }
 
