@@ -1,4 +1,4 @@
-"""Checks documents for what they are: links within the repository, anchors, the order and spelling of headings."""
+"""Checks documents for what they are: links within the repository, anchors, order and spelling of titles."""
 
 import asyncio
 import contextlib

@@ -88,7 +88,7 @@ async def test_the_order_of_headings(tmp_path, text, rules):
     [
         ("# Instalation\n\nHow it is installed.\n", ["Instalation"]),
         ("Getting startd quickly\n======================\n", ["startd"]),
-        ("# Use\n\n## The enviroment that we recieve\n", ["enviroment", "recieve"]),
+        ("# Use\n\n## The enviroment\n\n## What we recieve\n", ["enviroment", "recieve"]),
         ("# Use\n\nThe enviroment is no heading.\n", []),
         ("# `mkae` builds\n\n```\n# enviroment\n```\n", []),
         ("# Das ist oder ist es nicht\n\nDas ist oder war es so, und sie ist oder war da.\n", []),
