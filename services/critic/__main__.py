@@ -1,8 +1,8 @@
 """Critic: checks code and results."""
 
 import asyncio
-from collections.abc import Collection
-from contextlib import AsyncExitStack, nullcontext, suppress
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from services.critic.reviewer import judge_results, kinds_of
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus import Bus
+from shared.bus.consumer import yield_slot
 from shared.errors import NotApproved
 from shared.projects.reading import ProjectFiles
 from shared.projects.reading.locks import read_locked
@@ -164,11 +165,24 @@ class Critic(Agent):
                 )
         return granted
 
+    @asynccontextmanager
+    async def _take_turn(self) -> AsyncIterator[None]:
+        """A whole inspection's turn; one that waits for it takes no place of a question's."""
+        if self._whole.locked():
+            async with yield_slot():
+                await self._whole.acquire()
+        else:
+            await self._whole.acquire()
+        try:
+            yield
+        finally:
+            self._whole.release()
+
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
         # A whole check-up waits for nobody: it uses what is granted.
         asks = [*topics] == ["dependencies"]
         granted = await (self._ask_for_registries(repo) if asks else self.context.granted_reach())
-        place = self._whole if len(topics) > 1 else nullcontext()
+        place = self._take_turn() if len(topics) > 1 else nullcontext()
         async with telling(self.context.progress, "the checkers run"), place:
             found = await inspection.inspect_repository(
                 Path(repo),

@@ -94,12 +94,12 @@ def discover(root: Path) -> Discovery | TestRun:
         return TestRun(problem=problem, cure=NAME_ONE, notes=tuple(name_unreadable(project.files)))
     if found.commands:
         return found
-    notes = tuple(name_unreadable(project.files))
+    notebooks = sum(path.endswith(".ipynb") for path in project.tree.files)
+    said = (f"Not run: {count(notebooks, 'notebook')}",) if notebooks else ()
+    notes = (*said, *name_unreadable(project.files))
     own = (path for path in project.tree.files if not path.startswith("."))
     if not found.not_run and project.docs and not any(path.endswith(CODE) for path in own):
-        notebooks = sum(path.endswith(".ipynb") for path in project.tree.files)
-        said = (f"Not run: {count(notebooks, 'notebook')}",) if notebooks else ()
-        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *said, *notes))
+        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *notes))
     return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run, notes=notes)
 
 

@@ -10,7 +10,7 @@ import yaml
 from services.critic.__main__ import Critic
 from shared import subjects
 from shared.bus.entry import seal
-from shared.bus.records import submission_entry
+from shared.bus.records import read_task_state, submission_entry
 from shared.contracts import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -129,6 +129,23 @@ async def test_all_registries_are_asked_for_at_once_and_once_a_goal(team: Team, 
     whole = await team.perform("critic", "inspect_repository", repo=repo)
     assert "no host that knows them may be reached" in whole.output
     assert len(await list_requests(team)) == 1
+
+
+async def test_a_question_does_not_wait_behind_whole_inspections(team: Team, tmp_path: Path) -> None:
+    large = str(plant(tmp_path / "large", {f"m{n}.py": "x = [1, 2]\n" * 2_000 for n in range(40)}))
+    small = str(plant(tmp_path / "small", {"a.py": "import os\n"}))
+    ids = [await submit_in_goal(team, "inspect_repository", large) for _ in range(5)]
+    await eventually(lambda: count_claimed(team, ids))
+    linted = await team.perform("critic", "lint", repo=small)
+    assert linted.status is TaskStatus.COMPLETED
+    states = [await read_task_state(team.user, "critic", subjects.USER, each) for each in ids]
+    assert not any(state and state.result for state in states)
+
+
+async def count_claimed(team: Team, ids: list[str]) -> int:
+    states = [await read_task_state(team.user, "critic", subjects.USER, each) for each in ids]
+    claimed = sum(bool(state and state.worker) for state in states)
+    return claimed if claimed >= 2 else 0
 
 
 async def test_a_folder_that_is_none_fails_with_a_sentence(team: Team) -> None:
