@@ -44,6 +44,15 @@ _UNTIL_VERSION = re.compile(
 )
 
 
+_PAST_VERSION = re.compile(rf"\b(?:since|after)\s+{_VERSION.format('since')}", re.IGNORECASE)
+
+
+def name_day(text: str) -> str:
+    """``text`` with days in place of the versions since which, or between which, something is asked."""
+    between = _BETWEEN_VERSIONS.sub("between 2026-01-01 and 2026-01-31", text)
+    return _PAST_VERSION.sub("since 2026-01-31", between)
+
+
 class Period(NamedTuple):
     """The first and the last day as ISO dates, or the tags of versions; and the places that name them.
 

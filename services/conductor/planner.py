@@ -9,6 +9,7 @@ import msgspec
 import tenacity
 
 from services.conductor.coverage import find_left_over, find_parts
+from services.conductor.periods import name_day
 from services.conductor.playbook import (
     MissingParameter,
     Playbook,
@@ -296,10 +297,16 @@ SEVERAL = WAYS["several"]
 def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
     """``text`` with placeholders, to be compared with examples: once with PATH and URL, once as if it named
     one path if it names several, once the request alone if more is said around it, and
-    once more with TOPIC for each playbook that takes a topic.
+    once more with TOPIC for each playbook that takes a topic. With versions only playbooks that take a time.
     """
     general = URL_IN_TEXT.sub("URL", text)
     general = PATH_IN_TEXT.sub("PATH", general)
+    if (dated := name_day(general)) != general:
+        # Only what takes a time can do it; examples have days.
+        timed = [
+            each for each in playbooks.values() if any(p.kind == "since" for p in each.parameters.values())
+        ]
+        return [(each, playbook) for playbook in timed for each in (dated, *_find_requests(dated))]
     asked: list[tuple[str, Playbook | None]] = [(general, None)]
     if (single := SEVERAL.sub("PATH", general)) != general:
         asked.append((single, None))

@@ -1,8 +1,8 @@
 """Critic: checks code and results."""
 
 import asyncio
-from collections.abc import Collection
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ from services.critic.reviewer import judge_results, kinds_of
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus import Bus
+from shared.bus.consumer import yield_slot
+from shared.errors import NotApproved
+from shared.projects.reading import ProjectFiles
+from shared.projects.reading.locks import read_locked
 from shared.settings import Settings
 from shared.skills.workspace import require_readable
 from shared.source import read_tree
@@ -28,6 +32,7 @@ from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import telling
 from shared.tasks.evidence import format_verdict
 from shared.tasks.profiles import Profile
+from shared.text.display import count, format_list
 
 WHOLE = 2  # Inspections by every checker that run at the same time
 REPO = {"repo": "Absolute path of the repository"}
@@ -69,14 +74,14 @@ class Critic(Agent):
 
     @register_action("Look up known vulnerabilities of the dependencies that a repository locks", REPO)
     async def scan_dependencies(self, repo: str) -> Outcome:
-        """Needs a host that knows them; without one it says which can be granted."""
+        """Asks a person once for the registries that know them, unless they are granted."""
         return await self._inspect(repo, ["dependencies"])
 
     @register_action("Compare the dependencies that a repository locks with their newest releases", REPO)
     async def find_outdated(self, repo: str) -> Outcome:
-        """Needs a registry that may be asked; without one it says which can be granted."""
+        """Asks a person once for the registries that know them, unless they are granted."""
         sources = await asyncio.to_thread(lambda: sort_files(read_tree(Path(repo))))
-        granted = await self.context.granted_reach()
+        granted = await self._ask_for_registries(repo)
         return await scans.find_outdated(
             sources, timeout=self.context.settings.command_timeout, granted=granted
         )
@@ -144,15 +149,47 @@ class Critic(Agent):
         said = "\n".join([format_verdict(verdict), *(f"- {reason}" for reason in verdict.reasons)])
         return Outcome(output=said, data=data)
 
+    async def _ask_for_registries(self, repo: str) -> frozenset[str]:
+        """What may be reached, after a person was asked for all registries of the locked packages at once."""
+        tree = await asyncio.to_thread(read_tree, Path(repo))
+        packages = await asyncio.to_thread(read_locked, ProjectFiles(tree.root), tree.files)
+        granted = await self.context.granted_reach()
+        if lacking := scans.list_lacking(packages, granted):
+            hosts = format_list([source.address.removeprefix("https://") for source in lacking])
+            with suppress(NotApproved):  # what is not looked up for that is named in the result
+                granted |= await self.context.approvals.require(
+                    f"Ask {hosts} about the {count(len(packages), 'package')} that {repo} locks",
+                    rule="dependencies",
+                    why="they know newest releases and vulnerabilities; names and versions are sent",
+                    reach=[source.entry for source in lacking],
+                )
+        return granted
+
+    @asynccontextmanager
+    async def _take_turn(self) -> AsyncIterator[None]:
+        """A whole inspection's turn; one that waits for it takes no place of a question's."""
+        if self._whole.locked():
+            async with yield_slot():
+                await self._whole.acquire()
+        else:
+            await self._whole.acquire()
+        try:
+            yield
+        finally:
+            self._whole.release()
+
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
-        place = self._whole if len(topics) > 1 else nullcontext()
+        # A whole check-up waits for nobody: it uses what is granted.
+        asks = [*topics] == ["dependencies"]
+        granted = await (self._ask_for_registries(repo) if asks else self.context.granted_reach())
+        place = self._take_turn() if len(topics) > 1 else nullcontext()
         async with telling(self.context.progress, "the checkers run"), place:
             found = await inspection.inspect_repository(
                 Path(repo),
                 timeout=self.context.settings.command_timeout,
                 topics=topics,
                 drift=drift,
-                granted=await self.context.granted_reach() if "dependencies" in topics else (),
+                granted=granted,
                 workshop=partial(open_workshop, Path(repo), self.context.settings, self.context.progress),
                 reader=partial(find_rules, self.context) if self.context.models.model.available else None,
             )

@@ -1,22 +1,27 @@
-"""Checks documents for what they are: links within the repository, anchors, and the order of headings."""
+"""Checks documents for what they are: links within the repository, anchors, order and spelling of titles."""
 
 import asyncio
+import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from services.critic.file_tools import Sources
+import msgspec
+
+from services.critic.file_tools import Sources, find_program
 from services.critic.findings import Check, completed_check, make_finding
 from shared.contracts.checkup import Finding, Severity
+from shared.sandbox import run_command
 from shared.source import CODE, Tree, is_test, read_text
 from shared.text.markdown import read_blocks
 
 NAME = "documents"
 KIND = "document"
+MOST = 500  # Documents whose spelling is looked at
 LONGEST = 1_000_000  # Characters of a document that are read
 NOT_OURS = re.compile(r"(?i)^(?:[a-z][a-z0-9+.-]*:|//|/|\$)|[{}<>*\\]")
 """Targets that lie elsewhere, or that a site generator fills in."""
@@ -38,7 +43,51 @@ async def check_documents(sources: Sources, *, timeout: float) -> Check:
             problem = f"not every document was read within {timeout:g} s"
             break
         findings += await asyncio.to_thread(_check_one, sources.tree, path, places, headings, severity)
+    if severity == "medium" and files:
+        findings += await _check_spelling(sources.tree, files, max(1.0, ends - time.monotonic()))
     return completed_check(NAME, "links and headings", findings, problem, files=len(files))
+
+
+class _Typo(msgspec.Struct, frozen=True):
+    type: str
+    path: str = ""
+    line_num: int = 0
+    typo: str = ""
+    corrections: tuple[str, ...] = ()
+
+
+FOREIGN = 50
+"""In a document that has more than one word of so many misspelt, another language than English is written."""
+
+
+async def _check_spelling(tree: Tree, files: Sequence[str], timeout: float) -> list[Finding]:
+    """The headings that are misspelt, as typos and the project's own settings for it say."""
+    program = find_program("typos")
+    if not program:
+        return []
+    command = [program, "--format", "json", "--", *(f"./{path}" for path in files[:MOST])]
+    result = await run_command(command, cwd=tree.root, timeout=timeout, output_limit=5_000_000)
+    typos: dict[str, list[_Typo]] = {}
+    for row in result.output.splitlines():
+        with contextlib.suppress(msgspec.MsgspecError, ValueError):
+            typo = msgspec.json.decode(row, type=_Typo)
+            typos.setdefault(typo.path.removeprefix("./"), []).append(typo)
+    return [each for path in typos for each in await asyncio.to_thread(_name_typos, tree, path, typos[path])]
+
+
+def _name_typos(tree: Tree, path: str, typos: Sequence[_Typo]) -> list[Finding]:
+    text = read_text(tree.root, path, LONGEST)
+    if len(typos) * FOREIGN > len(text.split()) and len(typos) > 2:
+        return []
+    headings = [block for block in read_blocks(text) if block.kind == "heading"]
+    lines = {number + 1 for block in headings for number in range(block.start, block.end)}
+    found, rows = [], re.sub(r"`[^`\n]*`", "", text).splitlines()
+    for typo in typos:
+        if typo.line_num in lines and typo.typo in rows[typo.line_num - 1]:
+            better = f": {' or '.join(typo.corrections[:3])}" if typo.corrections else ""
+            said = f"The heading has {typo.typo!r}, which is misspelt{better}"
+            found.append(make_finding(NAME, "heading-spelling", "low", path, typo.line_num, said))
+    return found
 
 
 def _check_one(

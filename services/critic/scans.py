@@ -5,7 +5,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -343,6 +343,13 @@ SOURCES = (
     Source(name="pypi", entry="python", address="https://pypi.org", ecosystems=("PyPI",)),
 )
 """Whom to ask, in this order: the first that is granted and knows a package's ecosystem."""
+
+
+def list_lacking(packages: Iterable[Locked], granted: Collection[str]) -> tuple[Source, ...]:
+    """Who knows the most of ``packages`` and may not be asked: registries, and OSV for what has none here."""
+    ecosystems = dict.fromkeys(package.ecosystem for package in packages)
+    found = (next((s for s in reversed(SOURCES) if name in s.ecosystems), None) for name in ecosystems)
+    return tuple(dict.fromkeys(source for source in found if source and source.entry not in granted))
 
 
 async def look_up(

@@ -224,7 +224,7 @@ NOT_FOUND = (
     r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
     r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",
     r"^(?:g?make)(?:\[\d+\])?: ([\w./+-]+): No such file or directory$",
-    r"^(?:\S+: )?line \d+: ([\w./+-]+): command not found$",
+    r"^(?:\S+: )?(?:line )?\d+: (?:exec: )?([\w./+-]+): (?:command )?not found$",
     r"^No CMAKE_(?:C|CXX)_COMPILER could be found()",
 )
 """What shells, env and make print if a program is missing."""
@@ -238,7 +238,9 @@ MISSING_MODULE = r"(?:^|: )(?:E +)?(?:ModuleNotFoundError: )?No module named '?(
 MISSING_PERL = r"\(you may need to install the (\w[\w:]*) module\)"
 UNCOUNTED = "The command succeeded, but its output does not tell how many tests ran"
 NO_TESTS = "The command found no tests to run"
-NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
+NOTHING_RAN = (
+    r"^(no tests ran in .*|No tests? (files )?found.*|No tests defined\.|\?[ \t]+\S+[ \t]+\[no test files\])$"
+)
 
 OUTSIDE = "Run it outside of Mailroom"
 Diagnosis = tuple[str, str]  # A problem and its cure; both empty if there is none

@@ -152,6 +152,8 @@ def _report_javascript(
     tested = [word for name in (*command.names, *command.starts) for word in name.split()]
     reported = re.search(r"(?:--reporter|-R)[= ](\S+)", " ".join(starts))
     options: tuple[str, ...] = ()
+    if runner == "tap" and not reported:  # with colours it would draw a picture of its run
+        return words, {"TAP_REPORTER": "tap"}
     if runner == "jest" or starts[:2] == ["react-scripts", "test"]:
         options = ("--json", f"--outputFile={results / JEST}")
     elif runner == "vitest" and not any(word.startswith("--reporter") for word in starts):

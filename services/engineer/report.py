@@ -245,8 +245,9 @@ def format_log(history: HistoryReading) -> str:
     period = f"{author}{time}"
     if not history.commits:
         return f"There are no commits{period}." if period else "There are no commits yet."
-    head = f"{count(history.commits, 'commit')}{period}, the latest:"
-    rows = [f"- {commit.text} ({commit.source})" for commit in history.latest]
+    first, *rows = [f"{commit.text} ({commit.source})" for commit in history.latest]
+    head = f"{count(history.commits, 'commit')}{period}, the latest: {first}"
+    rows = [f"- {row}" for row in rows]
     if history.files:
         rows += ["", f"{count(len(history.files), 'file')} changed:", *_format_list(history.files)]
     return "\n".join([head, *rows])

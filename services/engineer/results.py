@@ -248,12 +248,13 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):
-    """What the events come to: ``running`` are tests that have not ended, ``runner`` who wrote them."""
+    """What the events come to: ``running`` tests have not ended, ``unrun`` not begun; who wrote them."""
 
     results: Results
     runner: str
     running: tuple[str, ...] = ()
     hung: tuple[str, ...] = ()
+    unrun: tuple[str, ...] = ()
 
 
 class _Run:
@@ -339,8 +340,16 @@ def read_events(path: Path, root: Path) -> Events | None:
     results = tally((said or counts).items(), failures, cut, skips)
     unselected = sum(each.unselected for each in runs)
     results = msgspec.structs.replace(results, networked=networked, unselected=unselected)
-    running = (test for each in runs for test in each.running)
-    return Events(results=results, runner=runner, running=tuple(running), hung=tuple(hung))
+    running = tuple(test for each in runs for test in each.running)
+    begun = {*running, *(test for each in runs for test in each.ended)}
+    unrun = tuple(test for each in runs for test in each.collected if test not in begun)
+    return Events(results=results, runner=runner, running=running, hung=tuple(hung), unrun=unrun)
+
+
+def list_unrun(path: Path) -> list[str]:
+    """The tests that were collected and have not begun, in their order, as the events in a file tell."""
+    events = read_events(path, path.parent)
+    return list(events.unrun) if events else []
 
 
 def _find_message(text: str) -> str:

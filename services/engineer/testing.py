@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import os
 import re
 import shlex
 import time
@@ -22,6 +21,7 @@ from services.engineer.collecting import (
     strip_output,
 )
 from services.engineer.invocation import Invocation, Note, invoke, run_watched
+from services.engineer.reruns import SHORT, rerun_failures, run_rest
 from services.engineer.results import Results, format_go, parse_go
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
@@ -36,7 +36,7 @@ from shared.projects.reading.test_commands import VALUED, TestCommand
 from shared.projects.steps import explain
 from shared.sandbox import CommandResult, Reach
 from shared.source import CODE
-from shared.text.display import clean, count, format_list
+from shared.text.display import clean, count, format_list, shorten
 
 NOTHING_FOUND = "No way to test this project was found"
 NO_CODE = "There are no tests to run: it holds documents, and no code"
@@ -94,12 +94,12 @@ def discover(root: Path) -> Discovery | TestRun:
         return TestRun(problem=problem, cure=NAME_ONE, notes=tuple(name_unreadable(project.files)))
     if found.commands:
         return found
-    notes = tuple(name_unreadable(project.files))
+    notebooks = sum(path.endswith(".ipynb") for path in project.tree.files)
+    said = (f"Not run: {count(notebooks, 'notebook')}",) if notebooks else ()
+    notes = (*said, *name_unreadable(project.files))
     own = (path for path in project.tree.files if not path.startswith("."))
     if not found.not_run and project.docs and not any(path.endswith(CODE) for path in own):
-        notebooks = sum(path.endswith(".ipynb") for path in project.tree.files)
-        said = (f"Not run: {count(notebooks, 'notebook')}",) if notebooks else ()
-        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *said, *notes))
+        return TestRun(passed=0, failed=0, skipped=0, errors=0, exit_code=0, notes=(NO_CODE, *notes))
     return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run, notes=notes)
 
 
@@ -191,15 +191,21 @@ async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSu
         # It needs nothing to be installed, so it was tried; but what fails now may fail for that.
         return msgspec.structs.replace(suite, problem=around.problem, cure=around.cure)
 
-    async def again(command: TestCommand, seconds: float) -> TestSuite:
+    async def part(command: TestCommand, seconds: float, number: int) -> tuple[TestSuite, Path]:
         log = site.log.with_name(f"{site.log.stem}-again{site.log.suffix}")
         limits = msgspec.structs.replace(site.limits, whole=seconds)
-        await site.note(f"runs {shlex.join(command.argv)} once more")
-        invocation = invoke(command, site.copy, around, limits.one, 100 + number)
-        return await _run(
-            command, invocation, msgspec.structs.replace(site, log=log, limits=limits), TestSuite()
-        )
+        await site.note(f"runs {shorten(shlex.join(command.argv), 200)} once more")
+        invocation = invoke(command, site.copy, around, limits.one, number)
+        site_again = msgspec.structs.replace(site, log=log, limits=limits)
+        return await _run(command, invocation, site_again, TestSuite()), invocation.events
 
+    async def again(command: TestCommand, seconds: float) -> TestSuite:
+        return (await part(command, seconds, 100 + number))[0]
+
+    async def rest(command: TestCommand, seconds: float, turn: int) -> tuple[TestSuite, Path]:
+        return await part(command, seconds, 1000 * (number + 1) + turn)
+
+    done = await run_rest(command, done, invocation.events, site.limits.whole, rest)
     is_uncounted = done.passed < 0 and not done.timed_out
     for other in command.variants if (done.skipped > 0 or is_uncounted) and done.seconds < SHORT else ():
         tried = await again(other, max(SHORT, 4 * done.seconds))
@@ -404,97 +410,3 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
         incomplete=any(each.incomplete for each in suites),
         suites=tuple(suites),
     )
-
-
-# --- flaky tests ------------------------------------------------------------------------------------
-
-MOST = 20  # The most failing tests that are run once more
-LOADED = 1.5  # Processes for each processor from which a machine is called busy
-SHORT = 60.0
-"""Seconds: a command that took no longer is run as a whole once more if its tests cannot be named to it."""
-
-UNITTEST = re.compile(r"[\w.]+\.\w+")
-GO_TEST = re.compile(r"\.((?:Test|Example|Fuzz)\w*(?:/.*)?)$")
-Again = Callable[[TestCommand, float], Awaitable[TestSuite]]
-
-
-async def rerun_failures(command: TestCommand, suite: TestSuite, again: Again) -> TestSuite:
-    """``suite`` with its flaky tests named and counted as passed; ``again`` runs a command once more.
-
-    What failed or did not end in time is run alone where its runner takes the names of tests. Nothing is run
-    again after a stop, nor if nothing was counted or every failure lies in the machine.
-    """
-    failing = list(dict.fromkeys((*(each.test for each in suite.failures), *suite.hung)))
-    broken = suite.failed + suite.errors
-    # Only the network or a missing module made them fail, or more than the command was run.
-    is_known = suite.problem or any(note.startswith((f"{broken} of ", "`")) for note in suite.notes)
-    if suite.timed_out or broken <= 0 or not failing or is_known:
-        return suite
-    if busy := _describe_load():
-        suite = msgspec.structs.replace(suite, notes=(*suite.notes, busy))
-    alone = name_tests(command, failing[:MOST])
-    if alone is None and suite.seconds > SHORT:
-        return suite
-    second = await again(alone or command, max(SHORT, 2 * suite.seconds))
-    # A runner that names nothing of what it was told has run nothing.
-    if second.passed + max(second.broken, 0) <= 0 or second.incomplete:
-        return suite
-    still = {each.test for each in second.failures}
-    candidates = failing[:MOST] if alone else failing
-    flaky = tuple(name for name in candidates if name not in still)
-    if len(still) < second.failed + second.errors or not flaky or second.passed < len(flaky):
-        return suite  # if not all that failed is named, what passed is not known
-    kept = tuple(each for each in suite.failures if each.test not in flaky)
-    number = min(len(flaky), broken)
-    failed = max(0, suite.failed - number)
-    errors = suite.errors - max(0, number - suite.failed)
-    ended = suite.exit_code if failed or errors else second.exit_code
-    return msgspec.structs.replace(
-        suite,
-        passed=suite.passed + number,
-        failed=failed,
-        errors=errors,
-        failures=kept,
-        flaky=flaky,
-        hung=tuple(name for name in suite.hung if name not in flaky),
-        exit_code=ended,
-    )
-
-
-def _describe_load() -> str:
-    """That the machine had more to do than it could while tests failed; empty if it had not."""
-    load, processors = os.getloadavg()[0], os.cpu_count() or 1
-    if load <= LOADED * processors:
-        return ""
-    said = (
-        f"The machine was busy while tests failed: a load of {load:.1f} on {count(processors, 'processor')}"
-    )
-    return f"{said}. A test that waits for a time may fail for that"
-
-
-def name_tests(command: TestCommand, names: Sequence[str]) -> TestCommand | None:
-    """``command`` for the tests of these ``names`` alone; None if its runner takes no such names."""
-    plain = [name.partition(" (")[0] for name in names]
-    options = [word for word in command.argv if word.rstrip("/") not in command.names]
-    if command.runner == "pytest" and all("::" in name for name in names):
-        argv = (*options, *names)  # in place of those that it names itself
-    elif (
-        command.runner == "unittest"
-        and "-s" not in options
-        and all(re.fullmatch(r"[\w.]+\.\w+", name) for name in plain)
-    ):
-        argv = (*command.argv[: command.argv.index("unittest") + 1], *dict.fromkeys(plain))
-    elif command.runner == "cargo" and all(re.fullmatch(r"\w+(::\w+)*", name) for name in names):
-        kept = command.argv[: command.argv.index("--")] if "--" in command.argv else command.argv
-        argv = (*kept, "--", "--exact", *names)
-    elif command.runner == "ctest":
-        argv = (*command.argv, "-R", f"^({'|'.join(map(re.escape, names))})$")
-    elif command.runner == "go" and all(
-        re.search(r"\.(Test|Example|Fuzz)\w*(/.*)?$", name) for name in names
-    ):
-        parted = [re.split(r"\.(?=(?:Test|Example|Fuzz)\w*(?:/|$))", name, maxsplit=1) for name in names]
-        chosen = "|".join(dict.fromkeys(test.partition("/")[0] for _, test in parted))
-        argv = ("go", "test", "-count=1", "-run", f"^({chosen})$", *dict.fromkeys(of for of, _ in parted))
-    else:
-        return None
-    return msgspec.structs.replace(command, argv=tuple(argv), names=frozenset(names))

@@ -106,6 +106,9 @@ def _show(
     place = request.folder.replace("/", "-").strip(".")
     view = request.root.with_name(f".{request.root.name}{f'-{place}' if place else ''}-python")
     make_view(kept, view, old, request.root)
+    own = view / "bin/uv"
+    if plan.lock == "uv.lock" and not own.exists():  # for scripts of the project that call it
+        own.symlink_to(uv.find_uv_bin())
     prefix = prefix or (kept / "bin/python").resolve().parents[1]
     preparation = Preparation(
         ecosystem="python",
@@ -117,9 +120,15 @@ def _show(
     )
     return Environment(
         preparation=preparation,
-        env={"VIRTUAL_ENV": str(view), "PATH": format_path(view / "bin"), "PYTHONNOUSERSITE": "1"},
+        env={
+            "VIRTUAL_ENV": str(view),
+            "UV_PROJECT_ENVIRONMENT": str(view),
+            "UV_NO_SYNC": "1",
+            "PATH": format_path(view / "bin"),
+            "PYTHONNOUSERSITE": "1",
+        },
         path=(view / "bin",),
-        readable=tuple(dict.fromkeys((view, kept, prefix))),
+        readable=tuple(dict.fromkeys((view, kept, prefix, Path(uv.find_uv_bin())))),
         python=str(view / "bin/python"),
     )
 

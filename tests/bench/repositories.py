@@ -60,14 +60,15 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 """For each runner the patterns of how many tests passed, failed and were skipped; a word counts as one."""
 
 
-PREFACE = """# Public repositories
-
-How the tests of public repositories run by hand and by Mailroom. This page is written by `make
-bench-repositories DATA=FOLDER ARGS="--write docs/repositories.md"`, where FOLDER holds a clone of each; the
-name of a clone is the last part of the repository's. Counts are passed / failed / skipped. By hand means a
-fresh copy, an empty home and the commands in tests/bench/repositories.toml. "Again" is a second run: by
-hand of the test command alone. Seconds by Mailroom are those of the whole goal, from its submission to the
-report. The caches of both were empty at the start.
+MEASURED = "## Measured"
+"""The heading of the section of docs/repositories.md that is written; what stands before it is kept."""
+PREFACE = """
+This section is written by `make bench-repositories DATA=FOLDER ARGS="--write docs/repositories.md"`, where
+FOLDER holds a clone of each; the name of a clone is the last part of the repository's. Counts are passed /
+failed / skipped. By hand means a fresh copy, an empty home and the commands in
+tests/bench/repositories.toml. "Again" is a second run: by hand of the test command alone. Seconds by
+Mailroom are those of the whole goal, from its submission to the report. The caches of both were empty at the
+start.
 """
 
 
@@ -121,7 +122,8 @@ def main() -> None:
     found = asyncio.run(measure(args.folder.resolve(), rows))
     print(table := format_table(found))
     if args.write:
-        args.write.write_text(f"{PREFACE}\n{table}")
+        kept = args.write.read_text().partition(MEASURED)[0]
+        args.write.write_text(f"{kept}{MEASURED}\n{PREFACE}\n{table}")
     right = sum(one.is_right for one in found)
     result = {**machine.describe(), "right": right, "of": len(found), "met": right == len(found)}
     print(json.dumps({**result, "repositories": msgspec.to_builtins(found)}))

@@ -98,7 +98,7 @@ async def test_tells_status_log_and_history(engineer, journal, repo):
     status = await call(engineer, "git_status", repo=str(repo))
     assert status.output == "On branch trunk, with 1 uncommitted change:\n- untracked new.py"
     log = await call(engineer, "git_log", repo=str(repo), limit=1)
-    assert log.output.startswith("1 commit, the latest:\n- ")
+    assert log.output.startswith("1 commit, the latest: ")
     history = await call(engineer, "read_history", repo=str(repo))
     reading = HistoryReading.from_dict(history.data["history"])
     assert (reading.branch, reading.commits, reading.changes) == ("trunk", 1, ("untracked new.py",))

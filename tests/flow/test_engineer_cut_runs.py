@@ -45,7 +45,7 @@ def is_cut(result: TestRun, *said: str) -> None:
     assert outcome_of(result) is expected
 
 
-IN_B = ("The run ended in test_a.py::test_b", "1 test never ran")
+IN_B = ("The run ended in test_a.py::test_b; what it had not come to ran by itself",)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,8 @@ IN_B = ("The run ended in test_a.py::test_b", "1 test never ran")
 async def test_a_process_that_a_test_ends(run, body):
     result = await run({"pytest.ini": "[pytest]\n", "test_a.py": three(body)})
     is_cut(result, *IN_B)
-    assert (result.passed, result.failed) == (1, 0)
+    assert (result.passed, result.failed) == (1, 1)
+    assert [each.test for each in result.failures] == ["test_a.py::test_c"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ async def test_a_process_that_a_test_ends(run, body):
         ("def pytest_sessionfinish(session):\n    import os; os._exit(0)", "did not say that it ended"),
         (
             "def pytest_runtest_teardown(item):\n    import os\n    if 'b' in item.name: os._exit(0)",
-            "test_a.py::test_b, 1 test never ran",
+            "test_a.py::test_b; what it had not come to ran by itself",
         ),
         (
             "import os, pytest\n@pytest.fixture(autouse=True, scope='session')\n"
@@ -124,8 +125,17 @@ async def test_an_internal_error_is_never_a_count_of_the_whole(run):
 async def test_files_that_cannot_be_collected_make_a_run_incomplete(run):
     files = {"pytest.ini": "[pytest]\n", "test_a.py": "1 / 0\n", "test_b.py": "def test_b(): pass\n"}
     result = await run(files)
-    is_cut(result, "pytest could not collect the tests of 1 file", "1 test never ran")
-    assert (result.exit_code, result.errors) == (2, 1)
+    is_cut(result, "pytest could not collect the tests of 1 file; what it had not come to ran by itself")
+    assert (result.exit_code, result.errors, result.passed) == (2, 1, 1)
+
+
+async def test_a_run_that_breaks_off_again_and_again_goes_on(run):
+    bodies = ["pass", "os._exit(0)", "pass", "os.abort()", "assert 0", "pass", "os._exit(3)"]
+    text = "import os\n" + "".join(f"def test_{n}(): {body}\n" for n, body in enumerate(bodies))
+    result = await run({"pytest.ini": "[pytest]\n", "test_a.py": text})
+    is_cut(result, "test_a.py::test_1", "test_a.py::test_3", "test_a.py::test_6")
+    assert (result.passed, result.failed) == (3, 1)
+    assert "never ran" not in result.problem
 
 
 async def test_a_first_failure_that_ends_the_run(run):
@@ -162,8 +172,8 @@ class T(unittest.TestCase):
 )
 async def test_unittest_that_a_test_ends(run, body):
     result = await run({"test_a.py": UNIT.format(body=body)}, bare=True)
-    is_cut(result, "The run ended in test_a.T.test_b, 1 test never ran")
-    assert (result.passed, result.counted_by) == (1, "reporter of unittest")
+    is_cut(result, "The run ended in test_a.T.test_b; what it had not come to ran by itself")
+    assert (result.passed, result.failed, result.counted_by) == (1, 1, "reporter of unittest")
 
 
 async def test_unittest_that_a_module_ends(run):
@@ -186,7 +196,7 @@ async def test_what_make_runs_is_cut_too(run):
         "test_b.py": "def test_z(): ...\n",
     }
     result = await run(files)
-    is_cut(result, *IN_B)
+    is_cut(result, "The run ended in test_a.py::test_b, 1 test never ran")
     assert result.passed == 2
     suite = "test:\n\t@echo 1..3; echo ok 1; exit 0; echo ok 2; echo ok 3\n"
     is_cut(await run({"Makefile": suite}), "2 tests never ran")

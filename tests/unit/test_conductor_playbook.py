@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from services.conductor.coverage import find_left_over
-from services.conductor.periods import read_period
+from services.conductor.periods import name_day, read_period
 from services.conductor.planner import find_reservation, names_later_time, variants
 from services.conductor.playbook import (
     Parameter,
@@ -522,3 +522,27 @@ def test_whose_commits_are_meant(text: str, author: str) -> None:
     history = load_playbooks()["history"]
     assert fill_parameters(history, text, {})["author"] == author
     assert find_left_over(text, find_places(history, text), history.vocabulary).phrases in ((), ("somebody",))
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("What changed in PATH since v1.2?", "What changed in PATH since 2026-01-31?"),
+        ("What happened in PATH after version 2.0.0?", "What happened in PATH since 2026-01-31?"),
+        ("List the changes in PATH since the tag v2", "List the changes in PATH since 2026-01-31"),
+        ("PATH between 1.0 and 1.1", "PATH between 2026-01-01 and 2026-01-31"),
+        ("Upgrade PATH to 2.0", "Upgrade PATH to 2.0"),
+        ("Does PATH run from 3.9 on?", "Does PATH run from 3.9 on?"),
+        ("What changed in PATH since 2026-02-01?", "What changed in PATH since 2026-02-01?"),
+    ],
+)
+def test_versions_are_compared_as_days(text, day):
+    assert name_day(text) == day
+
+
+def test_what_is_asked_since_a_version_is_for_playbooks_that_take_a_time():
+    playbooks = load_playbooks()
+    asked = variants("Show what was done in /work since release 2.0.0", playbooks)
+    assert {only.name for _, only in asked if only} == {"history"}
+    assert "Show what was done in PATH since 2026-01-31" in {text for text, _ in asked}
+    assert any(only is None for _, only in variants("Show what was done in /work", playbooks))

@@ -84,6 +84,25 @@ async def test_the_order_of_headings(tmp_path, text, rules):
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# Instalation\n\nHow it is installed.\n", ["Instalation"]),
+        ("Getting startd quickly\n======================\n", ["startd"]),
+        ("# Use\n\n## The enviroment\n\n## What we recieve\n", ["enviroment", "recieve"]),
+        ("# Use\n\nThe enviroment is no heading.\n", []),
+        ("# `mkae` builds\n\n```\n# enviroment\n```\n", []),
+        ("# Das ist oder ist es nicht\n\nDas ist oder war es so, und sie ist oder war da.\n", []),
+        ("# Kubernetes and PostgreSQL\n", []),
+    ],
+)
+async def test_the_spelling_of_headings(tmp_path, text, words):
+    found = await check(tmp_path, {"notes.md": text})
+    assert [each.message.split("'")[1] for each in found] == words
+    assert {each.rule for each in found} <= {"heading-spelling"}
+    assert not await check(tmp_path, {"notes.md": text, "a.py": ""})
+
+
+@pytest.mark.parametrize(
     ("files", "has_code"),
     [
         ({"README.md": "# A\n"}, False),

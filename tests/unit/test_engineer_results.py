@@ -20,6 +20,7 @@ from services.engineer.console_results import (
     parse_unittest,
     parse_vitest,
 )
+from services.engineer.reruns import name_tests
 from services.engineer.results import (
     MAX_FAILURES,
     MAX_MESSAGE,
@@ -31,7 +32,7 @@ from services.engineer.results import (
     needs_network,
     read_junit,
 )
-from services.engineer.testing import find_coverage, name_absent, name_tests
+from services.engineer.testing import find_coverage, name_absent
 from shared.projects.reading import ProjectFiles
 from shared.projects.reading.test_commands import TestCommand
 

@@ -489,6 +489,85 @@ def test_a_session_that_leaves_the_project_does_not_test_it(tmp_path, line, argv
     assert found_in(tmp_path, files).commands[0].argv == argv
 
 
+TOXENV = """\
+[tox]
+envlist = min-a,py310,py311,full,docs,typing
+[testenv]
+deps =
+    pytest
+    min-a: attrs==20.1
+extras =
+    full: attrs,web
+commands = pytest {posargs: shop tests}
+[testenv:docs]
+commands = sphinx-build docs out
+[testenv:typing]
+commands = mypy shop
+"""
+MATRIX = """\
+    strategy:
+      matrix:
+        include:
+          - {python-version: "3.9", env: {TOXENV: min-a}}
+          - {python-version: "3.10", env: {TOXENV: py}}
+          - {python-version: "3.11", env: {TOXENV: full}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "called", "installs"),
+    [
+        (f"{MATRIX}    env: ${{{{ matrix.env }}}}\n", "tox", ("full",)),
+        (MATRIX, "tox -e ${{ matrix.env.TOXENV }}", ("full",)),
+        (f'{MATRIX}    env: {{TOXENV: "${{{{ matrix.env.TOXENV }}}}"}}\n', "python -m tox", ("full",)),
+        ("    env: {TOXENV: py310}\n", "tox run", ("py310",)),
+        ("", "TOXENV=py311 tox", ("py311",)),
+        ("    env: {TOXENV: docs}\n", "tox", ()),
+        ("    env: {TOXENV: py}\n", "pip install -U tox", ()),
+    ],
+    ids=["mapping", "option", "variable", "plain", "before", "no tests", "only installed"],
+)
+def test_the_environment_that_a_variable_names_is_that_of_tox(tmp_path, more, called, installs):
+    found = found_in(tmp_path, {**job(called, more=more), "tox.ini": TOXENV})
+    in_ci = [each for each in found.commands if "test.yml" in each.found]
+    assert tuple(each.installs[-1].rpartition(" ")[2] for each in in_ci) == installs
+    assert all("TOXENV" not in each.env for each in in_ci)
+
+
+@pytest.mark.parametrize(
+    ("script", "argv"),
+    [
+        ('#!/bin/sh\nset -x\nuv run coverage run -m pytest "${@}"\ncoverage report\n', "python -m pytest"),
+        ("#!/usr/bin/env bash\npytest tests $@\n", "pytest tests"),
+        ('#!/bin/bash\nexport MODE=1\npython -m unittest -v "$@"\n', "python -m unittest -v"),
+        ("#!/bin/bash\nfor each in a b; do pytest $each; done\n", "scripts/test"),
+        ("#!/bin/bash\n./build && ./run\n", "scripts/test"),
+        ("#!/usr/bin/env python3\nimport pytest\n", "scripts/test"),
+        ("#!/bin/bash\npytest && bats test\n", "scripts/test"),
+    ],
+)
+def test_a_plain_script_is_followed_to_its_runner(tmp_path, script, argv):
+    (command,) = found_in(tmp_path, {**job("scripts/test"), "scripts/test": script}).commands
+    assert " ".join(command.argv) == argv
+
+
+@pytest.mark.parametrize(
+    ("files", "argv"),
+    [
+        ({**job("test/run"), "test/run": "exec bats test"}, "test/run"),
+        ({"test/a.bats": "", "src/configure": "", "src/Makefile.in": "all:\n"}, "bats test"),
+        ({"tests/unit/a.bats": ""}, "bats --recursive tests"),
+        ({"a.bats": ""}, "bats ."),
+        ({"configure": "", "Makefile.in": "all:\ncheck: all\n"}, "make check"),
+        ({**job("pnpm vitest --coverage"), "package.json": "{}"}, "npx --no-install vitest"),
+        ({**job("istanbul cover _mocha"), "package.json": "{}"}, "npx --no-install _mocha"),
+    ],
+)
+def test_scripts_and_runners_of_other_shapes_are_known(tmp_path, files, argv):
+    (command,) = found_in(tmp_path, files).commands
+    assert " ".join(command.argv) == argv
+
+
 def test_an_input_of_an_action_that_is_a_command_is_one(tmp_path):
     steps = "- uses: someone/pytest-action@v1\n        with:\n          custom-pytest: pytest tests/unit"
     files = {**job("true"), "pyproject.toml": "", "tests/unit/test_a.py": ""}

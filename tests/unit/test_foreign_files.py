@@ -14,8 +14,8 @@ from shared.gate.registries import registry_reach
 from shared.projects.javascript import replaces_modules
 from shared.projects.preparation import _has_crates
 from shared.projects.reading import ProjectFiles, project_files, read_project
-from shared.projects.reading.ci import read_installs
 from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.installs import read_installs
 from shared.projects.reading.locks import read_locked
 from shared.projects.reading.manifests import declared_packages
 from shared.projects.reading.project_files import list_registries

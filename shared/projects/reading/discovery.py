@@ -14,6 +14,7 @@ from shared.errors import ActionError
 from shared.projects.reading import guesses
 from shared.projects.reading.ci import Script
 from shared.projects.reading.guesses import resolve
+from shared.projects.reading.installs import read_installs
 from shared.projects.reading.node_scripts import (
     cite_script,
     ends_in,
@@ -34,7 +35,7 @@ from shared.projects.reading.test_commands import (
     split_script,
     without_reports,
 )
-from shared.projects.reading.test_environments import read_pytest_settings
+from shared.projects.reading.test_environments import UNUSUAL, read_pytest_settings
 
 MOST_VARIANTS = 3  # The most other ways to run the same tests that are kept of a command
 MAX_COMMANDS = 12  # The most test commands of one project that are run
@@ -88,7 +89,7 @@ def find_tests(project: ProjectFiles, ci: Iterable[Script]) -> Discovery:
         return Discovery(commands=(stated,))
     settings = read_pytest_settings(project)
     marked = bool(settings and re.search(r"(?:^|\s)-m\b", settings.options.get("addopts", "")))
-    found = _choose(list(_find_in_ci(project, ci)), marked)
+    found = _choose(project, list(_find_in_ci(project, ci)), marked)
     if found.commands:
         return found
     commands = tuple(guesses.guess_tests(project)[:MAX_COMMANDS])
@@ -156,11 +157,27 @@ def _find_in_ci(project: ProjectFiles, ci: Iterable[Script]) -> Iterable[Candida
                 folder = "."  # that of the build, which only CI knows
             if folder is None:
                 continue
-            command = msgspec.structs.replace(command, env={**script.env, **command.env})
+            command = _name_environment(command, {**script.env, **command.env})
             found = list(_follow(project, folder, command, script))
             yield from (_candidate(project, each, command, script, done) for each in found)
             if not found and not script.foreign:
                 done.append((folder, command))
+
+
+CHOSEN = {"tox": ("TOXENV", "-e"), "nox": ("NOXSESSION", "-s")}
+"""Programs to which a variable names the environment, and the option that does the same."""
+
+
+def _name_environment(command: ShellCommand, env: dict[str, str]) -> ShellCommand:
+    """``command`` with the variables ``env``; what these choose of tox or nox is among its words."""
+    words = command.words
+    heads = {word.rpartition("/")[2] for word in words[:5]} if "install" not in words else set[str]()
+    for program in heads & set(CHOSEN):
+        variable, option = CHOSEN[program]
+        if name := env.get(variable) if option not in words else "":
+            words = (*words, option, name)
+    kept = {name: value for name, value in env.items() if all(name != each for each, _ in CHOSEN.values())}
+    return msgspec.structs.replace(command, words=words, env=kept)
 
 
 def _inside(project: ProjectFiles, folder: str) -> str | None:
@@ -175,7 +192,7 @@ def _follow(
     """The test commands that one command of the CI comes to, each with the folder it runs in."""
     recognised = recognise(command.words)
     place = f"{script.file}:{script.line + command.line}"
-    env = {**script.env, **{key: value for key, value in command.env.items() if UNKNOWN not in value}}
+    env = {key: value for key, value in command.env.items() if UNKNOWN not in value}
     if recognised is None:
         if BESIDE.search(command.words[0]) and re.search(r"\btests?\b", " ".join(command.words)):
             run = Recognised(runner="any", words=command.words, names=frozenset(command.words))
@@ -195,7 +212,8 @@ def _resolve(
 ) -> Iterable[Found]:
     """What an indirect command runs, however many steps it takes."""
     if not recognised.indirect or depth <= 0:
-        yield Found(command=recognised, source=place)
+        run = list(guesses.read_script(project.at(folder), recognised))
+        yield from run or [Found(command=recognised, source=place)]
     elif recognised.indirect == "npm":
         yield from _resolve_npm(project, folder, recognised)
     else:
@@ -328,7 +346,7 @@ def _builds(files: ProjectFiles, command: ShellCommand, runner: str) -> bool:
 # which of them are run
 
 
-def _choose(candidates: list[Candidate], marked: bool) -> Discovery:
+def _choose(project: ProjectFiles, candidates: list[Candidate], marked: bool) -> Discovery:
     """Each set of tests once, by the first command for it; others are variants, or need what is not here.
 
     If pytest's settings leave out tests that are ``marked``, a command that names marks runs others.
@@ -338,9 +356,14 @@ def _choose(candidates: list[Candidate], marked: bool) -> Discovery:
         marks = (name for name in one.names ^ other.names if name.startswith("-m "))
         return _covers(one, other) and not (marked and any(marks))
 
-    # Sorting keeps the order otherwise: on Linux first, without services, with everything known.
-    def order(each: Candidate) -> tuple[bool, bool, bool]:
-        return each.script.foreign, bool(each.script.services), unknown(each)
+    # Sorting keeps the order otherwise: on Linux first, without services, with everything known; of the
+    # environments of tox usual ones, and of those the one with most extras, as it skips the fewest tests.
+    def order(each: Candidate) -> tuple[bool, bool, bool, bool, int]:
+        called = each.command.installs[-1]
+        name = re.search(r"\btox\b.* -e (\S+)", called)
+        extras = read_installs(project, [called]).extras if name else ()
+        is_unusual = bool(name and UNUSUAL.search(name[1]))
+        return each.script.foreign, bool(each.script.services), unknown(each), is_unusual, -len(extras)
 
     def unknown(each: Candidate) -> bool:
         return any(UNKNOWN in word for word in each.command.argv)

@@ -205,7 +205,8 @@ def _find_make(folder: ProjectFiles) -> TestCommand | None:
                 found = f"{name}:{line} (the target {target})"
                 names = frozenset({target})
                 return TestCommand(runner="any", argv=("make", target), found=found, names=names)
-    if folder.has("configure", "configure.ac"):
+    made = folder.text("Makefile.in")
+    if folder.has("configure", "configure.ac") and (not made or re.search(r"(?m)^check *:", made)):
         before = ("test -x configure || autoreconf -fi", "./configure", "make")
         found = f"{folder.first('configure.ac', 'configure')}:1 (Autotools)"
         return TestCommand(runner="any", argv=("make", "check"), found=found, before=before)
@@ -225,6 +226,10 @@ OTHER_FILES = (
 
 
 def _find_other(folder: ProjectFiles) -> TestCommand | None:
+    if tests := folder.glob("*.bats", "test/*.bats", "tests/*.bats", "test/**/*.bats", "tests/**/*.bats"):
+        place = Path(tests[0]).parts[0] if "/" in tests[0] else "."
+        argv = ("bats", *(("--recursive",) if tests[0].count("/") > 1 else ()), place)
+        return TestCommand(runner="any", argv=argv, found=f"{tests[0]}:1 (tests of Bats)")
     for name, argv in OTHER_FILES:
         if folder.has(name):
             return TestCommand(runner="any", argv=argv, found=f"{name}:1 (a project of {argv[0]})")
@@ -264,6 +269,22 @@ def resolve(command: Recognised, files: ProjectFiles) -> list[Found] | None:
         "script": _resolve_script,
     }
     return reader[command.indirect](command.words, files)
+
+
+BRANCHES = re.compile(r"(?m)^\s*(?:for|while|until|case|function|trap)\b|^\s*[\w-]+ *\( *\)")
+
+
+def read_script(files: ProjectFiles, command: Recognised) -> list[Found]:
+    """The test commands that a shell script of the project comes to; empty if it is none, or not plain.
+
+    Runners report what they run, scripts do not.
+    """
+    words = command.words[1:] if command.words[0] in ("sh", "bash") else command.words
+    text = files.text(words[0].removeprefix("./")) if command.runner == "any" and len(words) == 1 else ""
+    if not re.match(r"#!.*\b(?:ba|da)?sh\b", text) or BRANCHES.search(text):
+        return []
+    found = list(recognise_lines(text, words[0].removeprefix("./"), 1))
+    return found if all(each.command.runner in SUBSTITUTED for each in found) else []
 
 
 # make and just

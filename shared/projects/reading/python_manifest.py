@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
-from shared.projects.reading.ci import ALL, read_installs
+from shared.projects.reading.installs import ALL, read_installs
 from shared.projects.reading.locks import convert_version, read_lock, read_poetry, read_workspace_lock
 from shared.projects.reading.project_files import (
     ProjectFiles,

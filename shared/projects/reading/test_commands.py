@@ -11,6 +11,7 @@ KEYWORDS = frozenset("if then else elif do while ! { } fi done set ( )".split())
 PUNCTUATION = re.compile(r"[();<>|&]+")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
+GIVEN = ("$@", "${@}", "$*", "${*}")  # What a script was given
 UNKNOWN = "\ufffd"  # Stands in a word for what is not known before the command runs
 
 
@@ -44,7 +45,8 @@ def split_script(script: str, variables: Mapping[str, str] | None = None) -> Ite
         whole, joined = joined, ""
         for words in split_line(whole):
             env: dict[str, str] = {}
-            words = [part for word in words for part in _split_word(word, known)]
+            # A script that is given no arguments hands none on.
+            words = [part for word in words if word not in GIVEN for part in _split_word(word, known)]
             while words and (words[0] in KEYWORDS or ASSIGNMENT.fullmatch(words[0])):
                 name, equals, value = words.pop(0).partition("=")
                 env |= {name: value} if equals else {}
@@ -181,7 +183,7 @@ VERBS = {
 }
 """Programs that run tests with a word of their own."""
 SCRIPT = re.compile(
-    r"(?:^|/)(?:run[-_]?|all[-_]?)?(?:unit)?tests?(?:[-_](?:all|unit|runner))?(?:\.(?:sh|py|js|cjs|mjs|ts))?$"
+    r"(?:^|/)(?:tests?/(?:run|all)|(?:run[-_]?|all[-_]?)?(?:unit)?tests?(?:[-_](?:all|unit|runner))?)(?:\.(?:sh|py|js|cjs|mjs|ts))?$"
 )
 
 
@@ -253,7 +255,7 @@ def _strip(words: list[str]) -> list[str]:
             words = _skip_options(words[2:])
         elif head in PREFIXES:
             words = _skip_options(words[1:])
-        elif head == "timeout":
+        elif head == "timeout" or (head == "istanbul" and words[1:2] == ["cover"]):
             words = _skip_options(words[1:])[1:]
         elif head == "coverage" and words[1:2] == ["run"]:
             words = ["python", *_after_coverage(words[2:])]
@@ -392,7 +394,7 @@ def _recognise_javascript(head: str, words: list[str]) -> Recognised | None:
     if head in ("npm", "pnpm", "yarn", "bun", "lerna", "turbo", "nx"):
         if head == "bun" and rest[:1] == ["test"]:
             return Recognised(runner="node", words=tuple(words), names=_positional(rest[1:]))
-        direct = rest[:1] if head == "yarn" else []
+        direct = rest[:1] if head in ("yarn", "pnpm", "bun") else []
         if direct and direct[0] in JAVASCRIPT | BROWSERS:
             return _recognise_javascript(direct[0], rest)
         return Recognised(runner="node", words=tuple(words), indirect="npm")
