@@ -21,6 +21,8 @@ SECTIONS = {
         "down": ("up:down", "Stop the office of the state directory."),
         "demo": ("demo:demo", "Check up on REPO in a temporary office."),
         "init": ("init:init", "Write mailroom.toml by asking, and try the model."),
+        "backup": ("backup:backup", "Save the office to FILE, while it runs or not."),
+        "restore": ("backup:restore", "Make the office of the backup FILE."),
         "status": ("status:status", "Show which agents run, what waits and what failed."),
         "doctor": ("doctor:doctor", "Check the installation, and say how to fix problems."),
     },

@@ -122,13 +122,23 @@ def test_an_office_is_backed_up_and_restored_as_it_is_written(terminal: Terminal
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    unit = tmp_path / "mailroom.service"
-    text = (ROOT / "deploy" / "systemd" / "mailroom.service").read_text()
-    assert "ExecStart=/opt/mailroom/.venv/bin/mailroom up\n" in text
-    unit.write_text(text.replace("ExecStart=/opt/mailroom", f"ExecStart={ROOT}"))
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+def test_systemd_takes_the_units_and_finds_them_confined(tmp_path: Path) -> None:
+    for source in (ROOT / "deploy" / "systemd").iterdir():
+        text = source.read_text()
+        if source.suffix == ".service":
+            assert "ExecStart=/opt/mailroom/.venv/bin/mailroom " in text
+        (tmp_path / source.name).write_text(text.replace("=/opt/mailroom/.venv", f"={ROOT}/.venv"))
+    units = sorted(map(str, tmp_path.glob("mailroom*")))
+    assert len(units) == 3
+    done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    for name, most in (
+        ("mailroom", 40),
+        ("mailroom-backup", 25),
+    ):  # tenths: 5.5 and more is "medium" to systemd
+        security = ["systemd-analyze", "security", "--offline=true", f"--threshold={most}", "--no-pager"]
+        found = subprocess.run([*security, str(tmp_path / f"{name}.service")], capture_output=True, text=True)
+        assert found.returncode == 0, found.stdout[-300:]
 
 
 # --- the examples of extend.md -----------------------------------------------------------------------

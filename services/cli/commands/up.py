@@ -29,6 +29,7 @@ from services.cli.supervisor.provisioning import (
     provision_named,
     write_config,
 )
+from services.cli.supervisor.restoring import finish_restore
 from shared import log, settings, subjects
 from shared.access.credentials import LINK_LIFETIME, create_link
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
@@ -63,6 +64,7 @@ def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) ->
     if lock is None:
         _print_running(config, as_json)
         return
+    finish_restore(config.state_dir)
     require_valid_settings(config)
     if detach:
         lock.release()
