@@ -1,0 +1,145 @@
+"""A log on three servers: while one leads, dies, hangs or comes back, nothing that was answered is lost."""
+
+import asyncio
+import itertools
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from shared import subjects
+from shared.bus import Bus, Entry
+from shared.queries.records import call_server, last_sequence
+from tests.bus.conftest import AGENTS
+from tests.support.cluster import Cluster
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+numbers = itertools.count()
+ELECTION = 10.5
+"""Seconds: a server that follows waits 4 to 9 s by chance before it wants to lead; then come votes."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), AGENTS, MAILROOM_TASK_ACK_WAIT="1")
+    try:
+        await cluster.start()
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+class Writer:
+    """Commits one event after the other, and notes what was answered, and the longest time without."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.stored: dict[int, bytes] = {}
+        self.gap = 0.0
+        self._bus = bus
+        self._task = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        last = time.monotonic()
+        for number in numbers:
+            body = b'{"number": %d}' % number
+            subject = subjects.event("engineer", "tried")
+            (seq,) = await self._bus.commit([Entry(subject=subject, payload=body, id=f"w{number}")])
+            self.stored[seq] = body
+            self.gap, last = max(self.gap, time.monotonic() - last), time.monotonic()
+            await asyncio.sleep(0.01)
+
+    async def more(self, timeout: float = 40.0) -> None:
+        """Wait until twenty more were answered."""
+        wanted = len(self.stored) + 20
+        await eventually(lambda: len(self.stored) >= wanted, timeout)
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def check_nothing_lost(cluster: Cluster, writer: Writer) -> None:
+    """What was answered is there, once, on every server; and none of them lacks anything."""
+    async with cluster.connection("admin") as admin:
+
+        async def current() -> bool:
+            info = await call_server(admin, f"STREAM.INFO.{subjects.OFFICE}")
+            peers = info["cluster"].get("replicas", [])
+            return len(peers) == 2 and all(peer["current"] and not peer.get("lag") for peer in peers)
+
+        await eventually(current, 30)
+    for place in cluster.places:
+        key = cluster.config.keys / "user.nk"
+        bus = await Bus.connect("user", f"nats://127.0.0.1:{place.port}", key)
+        try:
+            end = await last_sequence(bus, subjects.OFFICE)
+            found = [one async for page in bus.read_all(subjects.OFFICE, 1, end) for one in page]
+            bodies = {one.seq: one.data for one in found}
+            assert {seq: bodies.get(seq) for seq in writer.stored} == writer.stored
+            tried = [one.data for one in found if one.subject == subjects.event("engineer", "tried")]
+            assert len(set(tried)) == len(tried)
+        finally:
+            await bus.close()
+
+
+async def test_all_streams_and_buckets_lie_on_three_servers(cluster: Cluster) -> None:
+    async with cluster.connection("admin") as admin:
+        names = (await call_server(admin, "STREAM.NAMES"))["streams"]
+        for name in names:
+            info = await call_server(admin, f"STREAM.INFO.{name}")
+            assert info["config"]["num_replicas"] == 3, name
+        assert len(names) == 10
+
+
+async def test_a_killed_leader(cluster: Cluster) -> None:
+    async with cluster.connection("engineer") as bus, cluster.connection("admin") as admin:
+        writer = Writer(bus)
+        await writer.more()
+        leader = await cluster.leader(admin)
+        cluster.kill_one(leader)
+        await writer.more()
+        await cluster.start_one(leader)
+        await writer.more()
+        await writer.end()
+    print(f"gap of a killed leader: {writer.gap:.1f} s")
+    await check_nothing_lost(cluster, writer)
+    assert writer.gap <= ELECTION
+
+
+async def test_a_frozen_leader(cluster: Cluster) -> None:
+    async with cluster.connection("engineer") as bus, cluster.connection("admin") as admin:
+        writer = Writer(bus)
+        await writer.more()
+        leader = await cluster.leader(admin)
+        cluster.signal(leader, signal.SIGSTOP)
+        await writer.more()
+        cluster.signal(leader, signal.SIGCONT)
+        await writer.more()
+        await writer.end()
+    print(f"gap of a frozen leader: {writer.gap:.1f} s")
+    await check_nothing_lost(cluster, writer)
+    assert writer.gap <= 12
+
+
+async def test_two_of_three_killed(cluster: Cluster) -> None:
+    async with cluster.connection("engineer") as bus, cluster.connection("admin") as admin:
+        writer = Writer(bus)
+        await writer.more()
+        leader = await cluster.leader(admin)
+        pair = (leader, (leader + 1) % 3)
+        for at in pair:
+            cluster.kill_one(at)
+        await asyncio.sleep(2)
+        before = len(writer.stored)
+        for at in pair:
+            await cluster.start_one(at)
+        back = time.monotonic()
+        await eventually(lambda: len(writer.stored) > before, 40)
+        print(f"writes after the return of two of three: {(took := time.monotonic() - back):.1f} s")
+        await writer.more()
+        await writer.end()
+    await check_nothing_lost(cluster, writer)
+    assert took <= 6
