@@ -53,18 +53,22 @@ async def connect_once(
     Client.connect.
     """
     servers = url.split(",")
-    await client.connect(
-        servers,
-        nkeys_seed_str=seed.decode(),
-        **options,
-        connect_timeout=CONNECT_TIMEOUT,
-        reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
-        allow_reconnect=False,
-        max_reconnect_attempts=1,
-        ping_interval=CLUSTER_PING if len(servers) > 1 else PING_INTERVAL,
-        max_outstanding_pings=2,
-        pending_size=PENDING_LIMIT,
-    )
+    try:
+        await client.connect(
+            servers,
+            nkeys_seed_str=seed.decode(),
+            **options,
+            connect_timeout=CONNECT_TIMEOUT,
+            reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            ping_interval=CLUSTER_PING if len(servers) > 1 else PING_INTERVAL,
+            max_outstanding_pings=2,
+            pending_size=PENDING_LIMIT,
+        )
+    except asyncio.CancelledError:
+        await client._close(Client.CLOSED, do_cbs=False)
+        raise
     # Only now: the caller handles a first connection that fails.
     client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
 

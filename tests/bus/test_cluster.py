@@ -5,14 +5,20 @@ import itertools
 import signal
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
 
+from services.cli.supervisor import servers_watch
+from services.cli.supervisor.servers_watch import ServersWatch
 from shared import subjects
-from shared.bus import Bus, Entry
+from shared.bus import Bus, Delivery, Entry
+from shared.queries.checks import check_replicas
 from shared.queries.records import call_server, last_sequence
-from tests.bus.conftest import AGENTS
+from shared.queries.replicas import read_replicas
+from shared.queries.status import read_alarms
+from tests.bus.conftest import AGENTS, consume
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 
@@ -142,4 +148,97 @@ async def test_two_of_three_killed(cluster: Cluster) -> None:
         await writer.more()
         await writer.end()
     await check_nothing_lost(cluster, writer)
-    assert took <= 6
+    assert took <= ELECTION
+
+
+# --- who watches the servers -----------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def watching(cluster: Cluster) -> AsyncIterator[tuple[ServersWatch, list[str]]]:
+    """A watch of the servers, and those that it wants to have started again."""
+    restarted: list[str] = []
+    watch = ServersWatch(cluster.config.state_dir, lambda _: None, restarted.append)
+    task = asyncio.create_task(watch.run(cluster.config, cluster.url))
+    try:
+        yield watch, restarted
+    finally:
+        assert not task.done(), task.exception()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_writes_without_answer_are_told_until_they_are_answered(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers_watch, "UNANSWERED", 3.0)
+    monkeypatch.setattr(servers_watch, "RESTART_AFTER", 2.0)
+    async with cluster.connection("admin") as admin:
+        leader = await cluster.leader(admin)
+        name = cluster.places[leader].name
+        others = [at for at in range(3) if at != leader]
+        (cluster.config.state_dir / "run").mkdir(exist_ok=True)
+        async with watching(cluster) as (watch, _):
+            await eventually(lambda: not watch.alarms, 10)
+            try:
+                for at in others:
+                    cluster.signal(at, signal.SIGSTOP)
+                await eventually(lambda: "OFFICE" in watch.alarms, 30)
+                # The one that leads notices after ten seconds, until then it says that all is well.
+                told = (f"{name} leads OFFICE and answers no write", "no server leads OFFICE")
+                assert watch.alarms["OFFICE"].startswith(told)
+                assert watch.alarms["OFFICE"] in read_alarms(cluster.config)
+            finally:
+                for at in others:
+                    cluster.signal(at, signal.SIGCONT)
+            await eventually(lambda: not watch.alarms, 30)
+            await eventually(lambda: read_alarms(cluster.config) == (), 5)
+
+
+async def test_who_leads_and_who_follows_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers_watch, "BEHIND", 2.0)
+    async with cluster.connection("user") as user, watching(cluster) as (watch, _):
+        leader = await cluster.leader(user)
+        found = {each.server: each for each in await read_replicas(user)}
+        assert set(found) == {place.name for place in cluster.places}
+        assert subjects.OFFICE in found[cluster.places[leader].name].leads
+        follower = (leader + 1) % 3
+        name = cluster.places[follower].name
+        cluster.kill_one(follower)
+        await eventually(lambda: f"OFFICE {name}" in watch.alarms, 20)
+        assert (await check_replicas(user, cluster.config)).verdict == "warn"
+        await cluster.start_one(follower)
+        await eventually(lambda: not watch.alarms, 20)
+
+
+async def test_a_durable_that_does_not_deliver_is_asked_anew(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers_watch, "STALLED", 2.0)
+    path = f"{subjects.OFFICE}.critic"
+
+    async def leads() -> str:
+        return str((await admin.call(f"CONSUMER.INFO.{path}")).get("cluster", {}).get("leader", ""))
+
+    async with cluster.connection("critic") as critic, cluster.connection("admin") as admin:
+        got: list[int] = []
+
+        async def handle(delivery: Delivery) -> None:
+            got.append(delivery.seq)
+
+        await consume(critic, handle)
+        first = await leads()
+        await admin.call(f"CONSUMER.PAUSE.{path}", {"pause_until": "2999-01-01T00:00:00Z"})
+        async with cluster.connection("user") as user:
+            await user.commit([Entry(subject=subjects.mail("critic", "user"), payload=b"{}", id="m1")])
+        async with watching(cluster) as (watch, _):
+            told = "critic asks for 1 message and gets none"
+            await eventually(lambda: watch.alarms.get("durable critic") == told, 20)
+
+            async def moved() -> bool:
+                return await leads() not in ("", first)
+
+            await eventually(moved, 20)
+            await admin.call(f"CONSUMER.PAUSE.{path}", {})
+            await eventually(lambda: len(got) == 1, 10)
+            await eventually(lambda: not watch.alarms, 10)

@@ -32,6 +32,7 @@ from services.cli.supervisor.provisioning import (
     recover,
     write_servers,
 )
+from services.cli.supervisor.servers_watch import ServersWatch
 from services.cli.supervisor.watchdog import Watchdog, end_orphans
 from shared import subjects
 from shared.bus import Bus
@@ -84,6 +85,7 @@ class Supervisor:
         self._followers: dict[str, LogFollower] = {}
         self._log_task: asyncio.Task[None] | None = None
         self._forgetting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._specialists: SpecialistSupervisor | None = None
         self._disk = DiskMonitor(config.state_dir)
 
@@ -126,6 +128,9 @@ class Supervisor:
                 self.report(LogLine("office", "warning", f"after a power loss: {text}"))
         self._specialists.start(foreign=not places)
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
+        if len(places) > 1:
+            watch = ServersWatch(self.config.state_dir, self.report, self._restart_server)
+            self._watching = asyncio.create_task(watch.run(self.config, self.url))
         # An agent cannot register before the streams exist. Those that were killed at work go first.
         in_hand = await read_in_hand(self.config, self.url)
         agents = [program for program in programs if program.stage == AGENT]
@@ -138,9 +143,9 @@ class Supervisor:
         self._record.unlink(missing_ok=True)
         if self._specialists is not None:
             await self._specialists.stop()
-        if self._forgetting is not None:
-            self._forgetting.cancel()
-            await asyncio.gather(self._forgetting, return_exceptions=True)
+        for task in filter(None, (self._forgetting, self._watching)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         for stage in (AGENT, MEMORY, SERVER):
             await asyncio.gather(
                 *(child.stop(self._grace) for child in self.children if child.program.stage == stage)
@@ -172,10 +177,13 @@ class Supervisor:
         """Have the instance's own server reload its configuration; no client is disconnected by that."""
         self._signal_server(signal.SIGHUP)
 
-    def _signal_server(self, number: int) -> None:
+    def _signal_server(self, number: int, name: str = "") -> None:
         for child in self.children:
-            if child.program.stage == SERVER:
+            if child.program.stage == SERVER and name in ("", child.program.name):
                 child.signal(number)
+
+    def _restart_server(self, name: str) -> None:
+        self._signal_server(signal.SIGKILL, name)
 
     # --- starting --------------------------------------------------------------------------------
 
