@@ -1,6 +1,7 @@
 """A log on three servers: while one leads, dies, hangs or comes back, nothing that was answered is lost."""
 
 import asyncio
+import contextlib
 import itertools
 import signal
 import time
@@ -12,13 +13,18 @@ import pytest_asyncio
 
 from services.cli.supervisor import servers_watch
 from services.cli.supervisor.servers_watch import ServersWatch
+from services.gateway import sealing
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
+from shared.errors import BusUnavailable
 from shared.queries.checks import check_replicas
 from shared.queries.records import call_server, last_sequence
 from shared.queries.replicas import read_replicas
 from shared.queries.status import read_alarms
+from shared.trail.verification import verify_here, verify_replicas
 from tests.bus.conftest import AGENTS, consume
+from tests.bus.test_seals import all_sealed, fill, sealed
+from tests.support.block_files import Record, change_blocks
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 
@@ -30,7 +36,7 @@ ELECTION = 10.5
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), AGENTS, MAILROOM_TASK_ACK_WAIT="1")
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), (*AGENTS, "gateway"), MAILROOM_TASK_ACK_WAIT="1")
     try:
         await cluster.start()
         yield cluster
@@ -67,16 +73,20 @@ class Writer:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
+async def followed(admin: Bus) -> None:
+    """Wait until two servers follow the one that leads, and lack nothing."""
+
+    async def current() -> bool:
+        found = await read_replicas(admin)
+        return len(found) == 3 and all(each.current and not each.lag for each in found)
+
+    await eventually(current, 40)
+
+
 async def check_nothing_lost(cluster: Cluster, writer: Writer) -> None:
     """What was answered is there, once, on every server; and none of them lacks anything."""
     async with cluster.connection("admin") as admin:
-
-        async def current() -> bool:
-            info = await call_server(admin, f"STREAM.INFO.{subjects.OFFICE}")
-            peers = info["cluster"].get("replicas", [])
-            return len(peers) == 2 and all(peer["current"] and not peer.get("lag") for peer in peers)
-
-        await eventually(current, 30)
+        await followed(admin)
     for place in cluster.places:
         key = cluster.config.keys / "user.nk"
         bus = await Bus.connect("user", f"nats://127.0.0.1:{place.port}", key)
@@ -242,3 +252,42 @@ async def test_a_durable_that_does_not_deliver_is_asked_anew(
             await admin.call(f"CONSUMER.PAUSE.{path}", {})
             await eventually(lambda: len(got) == 1, 10)
             await eventually(lambda: not watch.alarms, 10)
+
+
+# --- the copy of each server -----------------------------------------------------------------------
+
+
+async def test_each_copy_is_verified_for_itself(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that one server alone has changed is found there, and the others are whole."""
+    monkeypatch.setattr(sealing, "INTERVAL", 0.3)
+    name, config = cluster.places[1].name, cluster.config
+
+    def change(records: list[Record]) -> list[Record]:
+        return [each._replace(body=each.body.replace(b"letter 7", b"letter 8")) for each in records]
+
+    async def verify() -> dict[tuple[str, str], int]:
+        found = await verify_replicas(
+            config, cluster.url.split(","), "all", lambda bus: verify_here(bus, config)
+        )
+        return {(each.replica, each.stream): each.problem_count for each in found}
+
+    async with cluster.connection("admin") as admin:
+        await fill(cluster, 20)
+        async with sealed(await cluster.connect("gateway")):
+            await all_sealed(cluster)
+        await followed(admin)
+        assert set((await verify()).values()) == {0}
+        # Stopped in order: one that was killed restores its copy from the log of the group.
+        cluster.signal(1, signal.SIGTERM)
+        cluster.processes[1].wait(20)
+        (folder,) = cluster.places[1].folder.rglob("streams/OFFICE/msgs")
+        change_blocks(folder, subjects.OFFICE, change)
+        await cluster.start_one(1)
+        await followed(admin)
+
+        async def found() -> bool:
+            with contextlib.suppress(BusUnavailable):  # it has just started, and others answer for it
+                return {key for key, problems in (await verify()).items() if problems} == {(name, "OFFICE")}
+            return False
+
+        await eventually(found, 40)
