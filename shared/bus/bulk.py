@@ -70,6 +70,9 @@ class BulkReader:
     ) -> None:
         self._client, self._connect = client, connect
         self._page = _Page()
+        self.mark: Callable[[], dict[str, str]] | None = None
+        """Makes the headers of a request; ``is_own`` says afterwards whether its answer counts."""
+        self.is_own: Callable[[dict[str, str]], Awaitable[bool]] | None = None
         self._inbox = ""
         self._used = False
 
@@ -84,10 +87,12 @@ class BulkReader:
         while start <= span.end:
             batch = min(PAGE, span.end - start + 1) if span.subject == ">" else PAGE
             request = {"seq": start, "next_by_subj": span.subject, "batch": batch, "max_bytes": PAGE_BYTES}
+            marked = self.mark() if self.mark else None
             page.begin()
             asked = json.dumps(request).encode()
             try:
-                await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=self._inbox)
+                subject = f"$JS.API.DIRECT.GET.{span.stream}"
+                await client.publish(subject, asked, reply=self._inbox, headers=marked)
             except nats.errors.Error as error:
                 raise BusUnavailable(f"Reading {span.stream} failed: {error}") from None
             # Wait for the end of a page; raises BusUnavailable if it does not come
@@ -103,6 +108,8 @@ class BulkReader:
                     raise BusUnavailable(f"Reading {stream} was cut short")
             if page.ended not in (b"204", b"404"):
                 raise BusUnavailable(f"Reading {stream} failed (status {page.ended.decode()})")
+            if self.is_own and marked and not await self.is_own(marked):
+                continue
             found = [message for message in page.stored if start <= message.seq <= span.end]
             if not found:
                 return

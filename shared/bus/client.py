@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from os import register_at_fork, urandom
@@ -15,7 +16,7 @@ from nats.aio.subscription import Subscription
 
 from shared.bus.connecting import keeping_cancellation
 from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry, Stored, parse_block
-from shared.errors import BatchesBlocked, BusError, BusFull, Conflict
+from shared.errors import BatchesBlocked, BusError, BusFull, BusUnavailable, Conflict
 
 Receive = Callable[[str, str, bytes, bytes], Awaitable[None] | None]
 """Takes the subject, the reply subject, the headers as bytes and the payload of a message; what it returns is
@@ -71,6 +72,11 @@ class BusClient(Client):
     def connection(self) -> int:
         """The number of the present connection, or of the last one: 0, and one more for each reconnection."""
         return self.stats["reconnects"]
+
+    @property
+    def clustered(self) -> bool:
+        """Whether the server is one of a cluster: then a pause until another one leads is no failure."""
+        return bool(self._server_info.get("cluster"))
 
     async def connect(self, *arguments: Any, **options: Any) -> None:
         """nats-py's own, and may be cancelled."""
@@ -195,12 +201,15 @@ def _begin_anew() -> None:
 register_at_fork(after_in_child=_begin_anew)
 
 
+_SEQUENCE = re.compile(r"wrong last sequence: (\d+)")
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
 BUS_FULL = (10023, 10047, 10077)
 BATCH_INCOMPLETE = 10176  # A batch lost a part: because the connection broke, or because the disk is full
 TOO_MANY_BATCHES = 10210
 """The stream, or the server, has as many open batches as it may have: a client leaves batches open."""
+ELECTING = (10004, 10006, 10008, 10009, 10118, 10167)
+"""What servers of a cluster answer until one of them leads the stream again, and has caught up."""
 
 
 class Answer(msgspec.Struct):
@@ -244,15 +253,27 @@ def error_of(error: dict[str, Any]) -> BusError:
     """The error that the server answered with."""
     code, description = error.get("err_code"), error.get("description", "unknown error")
     if code in WRONG_LAST_SEQUENCE:
-        return Conflict(f"The commit was refused: {description}")
+        conflict = Conflict(f"The commit was refused: {description}")
+        conflict.last = int(found[1]) if (found := _SEQUENCE.search(description)) else 0
+        return conflict
     if code == TOO_MANY_BATCHES:
         return BatchesBlocked(
             f"Too many commits of several messages are open at the server ({description})",
             "One agent may leave its own open: 'mailroom doctor' names it",
         )
+    if code in ELECTING:
+        return no_leader()
     if code in (*BUS_FULL, BATCH_INCOMPLETE):
         return BusFull(f"The bus is full ({description})", "Free disk space, or raise nats_max_store")
     return BusError(f"The bus refused a commit: {description} ({code})")
+
+
+def no_leader() -> BusUnavailable:
+    """The error of who waited long enough for a cluster to choose who leads a stream."""
+    return BusUnavailable(
+        "No server leads the log at the moment: fewer than two of three can reach each other",
+        "Start the others again; 'mailroom doctor' names them",
+    )
 
 
 HEADER = "Mailroom-Replaces"

@@ -13,10 +13,13 @@ import nats.errors
 from shared.bus.client import (
     BATCH_INCOMPLETE,
     DUPLICATE_IN_BATCH,
+    ELECTING,
     TOO_MANY_BATCHES,
+    Answer,
     BusClient,
     error_of,
     format_message,
+    no_leader,
     read_answer,
 )
 from shared.bus.entry import Entry
@@ -29,14 +32,22 @@ INCOMPLETE_TRIES = 3
 INCOMPLETE_PAUSE = 0.3  # Tries, and seconds between two, until an incomplete batch is taken as a full disk
 OPEN_TRIES = 30
 OPEN_PAUSE = 0.1  # Tries, and at most seconds between two, while too many batches are open
-ANSWER_TIMEOUT = 5.0
-"""Seconds without an answer after which a commit is sent again under the same message ids."""
-UNROUTED_TRIES = 5
-UNROUTED_PAUSE = 0.1
-"""Tries, and seconds between two, while no stream takes a subject, as for a moment after the server reloads
-its configuration. Nothing is stored then."""
+ANSWER_TIMEOUT, CLUSTER_ANSWER = 5.0, 2.0
+"""Seconds without an answer after which a commit is sent again under the same message ids, the second if
+another server may lead by then."""
+ELECTION_WAIT = 30.0
+"""Seconds for which a commit waits for a cluster to choose who leads the stream: 4 to 9 s if one dies."""
+ELECTION_PAUSE = 0.25  # At most seconds between two tries meanwhile
+SILENCE_PAUSE = 8.0
+"""At most seconds until a commit is sent again that was left unanswered several times: servers that catch up
+may never come to an end while everybody writes at once."""
+UNROUTED_WAIT = 0.5
+"""Seconds for which no stream may take a subject, as for a moment after the server reloads its configuration.
+Nothing is stored then."""
 UNKNOWN_PAUSE = 0.1
 """Seconds between two attempts to read whether a refused commit was stored by an earlier attempt."""
+FOLLOWER_WAIT = 2.0
+"""Seconds for which a server that follows may lack the message by which a commit was refused."""
 GROUPS_IN_FLIGHT = 2  # A second group is sent while the first waits for the disk; a third was no faster
 WINDOW = 1_000  # How many single messages are on their way at once
 SYNCED_WINDOW = 4  # The same if the server writes each to disk before it answers
@@ -164,6 +175,10 @@ class Committer:
                 self._forget(token)
             waiting.future.set_exception(denied)
 
+    @property
+    def _patience(self) -> float:
+        return CLUSTER_ANSWER if self._client.clustered else ANSWER_TIMEOUT
+
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
@@ -200,8 +215,8 @@ class Committer:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
-            self._send_again(time.monotonic() - ANSWER_TIMEOUT)
+            await asyncio.sleep(self._patience / 5)
+            self._send_again(time.monotonic() - self._patience)
             if self._client.is_closed:
                 self._fail_all()
 
@@ -279,22 +294,32 @@ class Committer:
     async def _store_once(self, entries: Sequence[Entry], answered: bytes | None) -> tuple[int, ...]:
         try:
             last = await self._store(entries, answered)
-        except Conflict:
-            sequences = await self._stored_before(entries)
+        except Conflict as refused:
+            sequences = await self._stored_before(entries, refused.last)
             if sequences is None:
                 raise
             return sequences
         count = len(entries)
         return tuple(range(last - count + 1, last + 1)) if last else (0,) * count
 
-    async def _stored_before(self, entries: Sequence[Entry]) -> tuple[int, ...] | None:
-        """The sequences, if an earlier attempt at sending these entries was stored after all."""
-        for position, entry in enumerate(entries):
-            stored = await self._last_on(entry.subject) if entry.expect is not None else None
-            if stored is not None and stored[1] == entry.payload:
-                first = stored[0] - position
-                return tuple(range(first, first + len(entries)))
-        return None
+    async def _stored_before(self, entries: Sequence[Entry], last: int) -> tuple[int, ...] | None:
+        """The sequences, if an earlier attempt at sending these entries was stored after all.
+
+        ``last`` is the message by which they were refused: a server of a cluster that follows may not have
+        it yet.
+        """
+        until = time.monotonic() + FOLLOWER_WAIT
+        while True:
+            reached = 0
+            for position, entry in enumerate(entries):
+                stored = await self._last_on(entry.subject) if entry.expect is not None else None
+                if stored is not None and stored[1] == entry.payload:
+                    first = stored[0] - position
+                    return tuple(range(first, first + len(entries)))
+                reached = max(reached, stored[0] if stored else 0)
+            if reached >= last or not self._client.clustered or time.monotonic() > until:
+                return None
+            await asyncio.sleep(UNKNOWN_PAUSE / 4)
 
     async def _last_on(self, subject: str) -> tuple[int, bytes] | None:
         """The last message on ``subject``; waits for as long as the server does not tell."""
@@ -308,24 +333,23 @@ class Committer:
 
     async def _store(self, entries: Sequence[Entry], answered: bytes | None = None) -> int:
         """Send until answered; returns the sequence of the last entry, 0 when several were stored before."""
-        unrouted = incomplete = crowded = 0
+        incomplete = crowded = silent = 0
+        since = time.monotonic()
         while True:
             data, answered = answered, None
             if data is None and (data := await self._send(entries, probe=incomplete + crowded > 0)) is None:
+                await asyncio.sleep(_jitter(min(SILENCE_PAUSE, 2.0**silent)) if silent else 0)
+                silent, since = silent + 1, time.monotonic()
                 continue
-            if not data:
-                unrouted += 1
-                if unrouted > UNROUTED_TRIES:
-                    raise BusUnavailable(
-                        f"No stream takes {entries[-1].subject!r}", "Provision the office: run 'mailroom up'"
-                    )
-                await asyncio.sleep(UNROUTED_PAUSE)
+            answer = read_answer(data) if data else Answer()
+            code = (answer.error or {}).get("err_code")
+            if not data or code in ELECTING:
+                await self._wait_for_leader(entries[-1].subject, since)
                 continue
-            answer = read_answer(data)
             error = answer.error
             if error is None:
                 return 0 if answer.duplicate and len(entries) > 1 else answer.seq
-            if error.get("err_code") == DUPLICATE_IN_BATCH and len(entries) > 1:
+            if code == DUPLICATE_IN_BATCH and len(entries) > 1:
                 # Some id is in the stream already. Batches are atomic: all are, unless two callers share an
                 # id.
                 if any(entry.expect is not None for entry in entries):
@@ -333,18 +357,27 @@ class Committer:
                 for entry in entries:
                     await self._store([entry])
                 return 0
-            if error.get("err_code") == DUPLICATE_IN_BATCH:
+            if code == DUPLICATE_IN_BATCH:
                 return 0
-            if error.get("err_code") == TOO_MANY_BATCHES and crowded < OPEN_TRIES:
+            if code == TOO_MANY_BATCHES and crowded < OPEN_TRIES:
                 crowded += 1
-                await asyncio.sleep(random.uniform(0, OPEN_PAUSE))  # noqa: S311  # spreads load, keeps no secret
+                await asyncio.sleep(_jitter(OPEN_PAUSE))
                 continue
-            if error.get("err_code") == BATCH_INCOMPLETE and incomplete < INCOMPLETE_TRIES:
+            if code == BATCH_INCOMPLETE and incomplete < INCOMPLETE_TRIES:
                 # Again at once, to be told if there are too many; then it is the disk or the connection.
                 await asyncio.sleep(INCOMPLETE_PAUSE if incomplete else 0)
                 incomplete += 1
                 continue
             raise error_of(error)
+
+    async def _wait_for_leader(self, subject: str, since: float) -> None:
+        """Wait a moment if nobody took a message; raises BusUnavailable if that goes on since long ago."""
+        waited = time.monotonic() - since
+        if self._client.clustered and waited > ELECTION_WAIT:
+            raise no_leader()
+        if not self._client.clustered and waited > UNROUTED_WAIT:
+            raise BusUnavailable(f"No stream takes {subject!r}", "Provision the office: run 'mailroom up'")
+        await asyncio.sleep(_jitter(ELECTION_PAUSE))
 
     async def _send(self, entries: Sequence[Entry], *, probe: bool = False) -> bytes | None:
         """One attempt: the server's answer, empty if no stream took it, None if none came.
@@ -366,7 +399,7 @@ class Committer:
                 for number, entry in enumerate(entries, 1)
             ]
             await self._client.send(b"".join(pieces))
-            async with asyncio.timeout(ANSWER_TIMEOUT):
+            async with asyncio.timeout(self._patience):
                 data = await future
         except (TimeoutError, nats.errors.OutboundBufferLimitError):
             log.warning("commit_unanswered", messages=len(entries), connected=self._client.is_connected)
@@ -398,6 +431,11 @@ class Committer:
                 self._spawn(self._send_one(waiting, data))
         elif waiting is not None and not waiting.future.done():
             waiting.future.set_result(data)
+
+
+def _jitter(most: float) -> float:
+    """Seconds up to ``most``: those who wait for the same do not all come back at once."""
+    return random.uniform(0, most)  # noqa: S311  # spreads load, keeps no secret
 
 
 def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:

@@ -16,7 +16,8 @@ from shared.errors import BusUnavailable, Denied, StartError
 from shared.settings import Settings
 
 CONNECT_TIMEOUT = 2  # Seconds for one attempt to connect
-PING_INTERVAL = 10  # Seconds between pings; two unanswered ones mean that the server hangs
+PING_INTERVAL, CLUSTER_PING = 10, 2
+"""Seconds between pings; two unanswered ones mean that the server hangs. The second if there are others."""
 PENDING_LIMIT = 32 * 1024 * 1024
 """Bytes kept for the server while it is away; commits wait instead of adding to them."""
 
@@ -46,19 +47,28 @@ async def connect_once(
     seed: bytes,
     **options: Any,
 ) -> None:
-    """Connect; once connected, the client reconnects for ever. ``options`` are others of Client.connect."""
-    await client.connect(
-        url,
-        nkeys_seed_str=seed.decode(),
-        **options,
-        connect_timeout=CONNECT_TIMEOUT,
-        reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
-        allow_reconnect=False,
-        max_reconnect_attempts=1,
-        ping_interval=PING_INTERVAL,
-        max_outstanding_pings=2,
-        pending_size=PENDING_LIMIT,
-    )
+    """Connect; once connected, the client reconnects for ever, to any of the servers of ``url`` that answers.
+
+    ``url`` has the addresses of a cluster's servers, separated by commas. ``options`` are others of
+    Client.connect.
+    """
+    servers = url.split(",")
+    try:
+        await client.connect(
+            servers,
+            nkeys_seed_str=seed.decode(),
+            **options,
+            connect_timeout=CONNECT_TIMEOUT,
+            reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            ping_interval=CLUSTER_PING if len(servers) > 1 else PING_INTERVAL,
+            max_outstanding_pings=2,
+            pending_size=PENDING_LIMIT,
+        )
+    except asyncio.CancelledError:
+        await client._close(Client.CLOSED, do_cbs=False)
+        raise
     # Only now: the caller handles a first connection that fails.
     client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
 

@@ -123,6 +123,11 @@ class Bus:
         return self._client.is_connected
 
     @property
+    def clustered(self) -> bool:
+        """Whether the server is one of a cluster."""
+        return self._client.clustered
+
+    @property
     def url(self) -> str:
         """The server this connection uses, without credentials."""
         return self._client.connected_url.netloc if self._client.connected_url else ""
@@ -253,6 +258,8 @@ class Bus:
         is_server = by_stream or subject.startswith("$JS.API.")
         begun = time.monotonic()
         until = begun + (RELOADING if is_server else 0.0)
+        if is_server and self._client.clustered:
+            until = begun + timeout - RELOADING  # one of them leads soon
         try:
             while True:
                 # request() takes a stored message with the header "Status: 503", which any writer can give

@@ -12,7 +12,7 @@ import msgspec
 from shared import subjects
 from shared.bus.client import BusClient
 from shared.bus.entry import Delivery
-from shared.bus.pulls import HEARTBEAT, Lane, Pull, choose, take
+from shared.bus.pulls import Lane, Pull, choose, heartbeat, take
 from shared.errors import (
     BusError,
     BusFull,
@@ -393,7 +393,7 @@ class Consumer:
     async def _watch(self) -> None:
         """Report progress of running handlers to the server, and notice if it went silent."""
         while not self._stopping:
-            await asyncio.sleep(min(self._config.ack_wait / 3, HEARTBEAT))
+            await asyncio.sleep(min(self._config.ack_wait / 3, heartbeat(self._client)))
             for delivery in list(self._in_hand.values()):
                 await delivery.in_progress()
             if self._client.is_connected:

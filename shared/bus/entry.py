@@ -61,9 +61,13 @@ class Stored(NamedTuple):
 
 
 async def read(
-    client: Client, stream: str, request: Mapping[str, Any], timeout: float
+    client: Client,
+    stream: str,
+    request: Mapping[str, Any],
+    timeout: float,
+    headers: dict[str, str] | None = None,
 ) -> AsyncGenerator[Stored, None]:
-    """Messages of a stream, by a direct get of several.
+    """Messages of a stream, by a direct get of several; ``headers`` are those of the request.
 
     ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
     "next_by_subj": ">", "batch": 1000}``; at most that batch is returned. Raises BusUnavailable if
@@ -73,15 +77,18 @@ async def read(
     subscription = await client.subscribe(inbox)
     last = 0
     try:
-        await client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
+        asked = json.dumps(request).encode()
+        await client.publish(f"$JS.API.DIRECT.GET.{stream}", asked, reply=inbox, headers=headers or None)
         while True:
             with keeping_cancellation():
                 message = await subscription.next_msg(timeout=timeout)
-            headers = message.headers or {}
-            if int(headers.get("Nats-Last-Sequence", last)) != last:
+            found_headers = message.headers or {}
+            if int(found_headers.get("Nats-Last-Sequence", last)) != last:
                 raise BusUnavailable(f"Reading {stream} was cut short")
             if not is_stored(message):
-                _require_good_end(stream, headers.get("Status", ""), headers.get("Description", ""))
+                _require_good_end(
+                    stream, found_headers.get("Status", ""), found_headers.get("Description", "")
+                )
                 return
             found = stored(message)
             last = found.seq

@@ -36,6 +36,8 @@ With the server's own limits (50, 10 s) one agent that opened 60 every half seco
 messages through; with these 35 of 56 passed. More at once are no help: to open a batch costs the server a
 folder and several writes, to refuse one nothing. A client writes a batch in one piece, so few are open.
 """
+_CLUSTER_LIMITS = "limits { batch { max_inflight_per_stream: 100, max_inflight_total: 400, timeout: 2s } }"
+"""The same where each batch waits for the second of three servers, and for those between two leaders."""
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
@@ -339,7 +341,8 @@ def write_server_config(
             "# Written by Mailroom; changes are overwritten.",
             f"max_payload: {subjects.MAX_PAYLOAD}",
             f"jetstream {{ store_dir: {json.dumps(store)}, max_file_store: {max_store}, "
-            f"sync_interval: {settings.nats_sync}, {_BATCH_LIMITS} }}",
+            f"sync_interval: {settings.nats_sync}, "
+            f"{_BATCH_LIMITS if settings.nats_replicas == 1 else _CLUSTER_LIMITS} }}",
             "accounts {",
             *([_system_account()] if subjects.GATEWAY in agents else []),
             _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),

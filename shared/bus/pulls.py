@@ -21,8 +21,9 @@ PULL_EXPIRES = 60.0  # Seconds until a standing request expires and is replaced
 HEARTBEAT = 7.5
 """Seconds between the server's idle heartbeats while a standing request waits: forty durables have one each,
 which is most of what an idle office says."""
-SILENT = 2 * HEARTBEAT
-"""Seconds without a sign of the server after which a request counts as lost, and is made again."""
+CLUSTER_HEARTBEAT = 2.0
+"""The same of a cluster: the server that had the request may be gone, though the connection is to another."""
+SILENT = 2  # Heartbeats without which a request counts as lost, and is made again
 RENEW_INBOX_AFTER = 200  # Requests for one inbox: the server keeps state for each until the inbox is dropped
 PROBE_WAIT = 0.25
 """Seconds until a probe counts as lost: the server does not answer if another process got the messages."""
@@ -88,7 +89,7 @@ class Pull:
 
     def drop_if_silent(self) -> None:
         """Drop what is requested if the server owes an answer, or a sign that it is there."""
-        if self.requested and time.monotonic() - self._heard_at > SILENT:
+        if self.requested and time.monotonic() - self._heard_at > SILENT * heartbeat(self._client):
             if self._beating:
                 log.warning("pull_silent", durable=self.durable)
             self.drop()
@@ -107,7 +108,9 @@ class Pull:
             inbox = await self._open_inbox()
             # The batch is the inbox's last token, so that a status says how much it was about.
             reply = f"{inbox}.{batch}"
-            await self._client.publish(self._subject, _body(batch, probe, max_bytes), reply=reply)
+            await self._client.publish(
+                self._subject, _body(batch, probe, max_bytes, heartbeat(self._client)), reply=reply
+            )
         except nats.errors.Error as error:
             log.warning("pull_unsent", durable=self.durable, error=str(error))
             self.drop()
@@ -222,15 +225,20 @@ class Pull:
             self.probing = False
 
 
+def heartbeat(client: BusClient) -> float:
+    """Seconds between the heartbeats that ``client`` asks for."""
+    return CLUSTER_HEARTBEAT if client.clustered else HEARTBEAT
+
+
 @functools.lru_cache(maxsize=256)
-def _body(batch: int, probe: bool, max_bytes: int) -> bytes:
+def _body(batch: int, probe: bool, max_bytes: int, heartbeat: float) -> bytes:
     body: dict[str, object] = {"batch": batch}
     if max_bytes:
         body["max_bytes"] = max_bytes
     if probe:
         body["no_wait"] = True
     else:
-        body |= {"expires": int(PULL_EXPIRES * 1e9), "idle_heartbeat": int(HEARTBEAT * 1e9)}
+        body |= {"expires": int(PULL_EXPIRES * 1e9), "idle_heartbeat": int(heartbeat * 1e9)}
     return json.dumps(body).encode()
 
 

@@ -28,6 +28,7 @@ from shared.queries.flooding import find_floods
 from shared.queries.office import read_deliveries
 from shared.queries.processes import SERVER, find_late, find_troubled
 from shared.queries.records import call_server, last_sequence, scan
+from shared.queries.replicas import read_replicas
 from shared.queries.seals import CUTS, name_of, read_cuts, read_unsealed, read_witnessed
 from shared.settings import Settings
 from shared.text.times import format_utc, parse_time, seconds_between
@@ -107,6 +108,23 @@ def check_server(bus: Bus) -> Check:
         fix = "Use the one that comes with Mailroom: unset NATS_URL and NATS_SERVER_BIN, then 'mailroom up'"
         return fail("bus", f"nats-server {bus.server_version} is too old: 2.12 is needed", fix)
     return ok("bus", f"nats-server {bus.server_version} at {bus.url}")
+
+
+async def check_replicas(bus: Bus, config: Settings) -> Check:
+    """Whether the log lies on as many servers as the settings say, and all of them follow."""
+    found = await read_replicas(bus)
+    if len(found) < config.nats_replicas:
+        fix = "'mailroom cluster adopt' puts it on three; if one was stopped, start it again"
+        there = ", ".join(map(str, found)) or "one server"
+        return fail("servers", f"the log is to lie on {config.nats_replicas} servers: {there}", fix)
+    if not found:
+        return ok("servers", "the log lies on one server")
+    told = "; ".join(map(str, found))
+    if not any(each.leads for each in found):
+        return fail("servers", f"no server leads the log: {told}", "Start the others again; see their logs")
+    if all(each.current for each in found):
+        return ok("servers", told)
+    return warn("servers", told, "Start it again, or wait until it has caught up; its log says more")
 
 
 async def check_streams(bus: Bus, config: Settings, agents: Sequence[str]) -> Check:

@@ -1,6 +1,7 @@
 """The status of everything, as far as this machine and the server know it."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -17,11 +18,13 @@ from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answe
 from shared.queries.office import OfficeReader, count_dead_letters
 from shared.queries.processes import find_late, find_troubled
 from shared.queries.records import call_server, read_goals, read_latest_goals
+from shared.queries.replicas import read_replicas
 from shared.queries.spending import format_left, format_night, read_night_state, read_today
 from shared.settings import Settings
 from shared.tasks.installed_agents import InstalledAgent, load_specialists, read_agents
 from shared.views.status import AgentStatus, SystemStatus, Waiting
 
+ALARMS = "run/servers.json"  # The file with what is wrong with the servers, in the state folder
 LATEST = 1_000  # The goals that changed last, of which those that failed are counted
 NEWEST = 200  # The requests and letters of each agent that are looked at, the newest ones
 
@@ -32,9 +35,19 @@ def read_machine(config: Settings) -> SystemStatus:
     return SystemStatus(
         state_dir=str(config.state_dir),
         free=read_free(config),
-        problems=(f"{disk.finding}. {disk.fix}",) if disk.verdict == "fail" else (),
+        problems=(
+            *((f"{disk.finding}. {disk.fix}",) if disk.verdict == "fail" else ()),
+            *read_alarms(config),
+        ),
         troubled=tuple(find_troubled(config)),
     )
+
+
+def read_alarms(config: Settings) -> tuple[str, ...]:
+    """What who watches the servers of this machine's office has found wrong with them."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((config.state_dir / ALARMS).read_bytes(), type=tuple[str, ...])
+    return ()
 
 
 async def read_status(bus: Bus, config: Settings, machine: SystemStatus) -> SystemStatus:
@@ -55,11 +68,14 @@ async def read_status(bus: Bus, config: Settings, machine: SystemStatus) -> Syst
         _read_waiting(bus),
     )
     change = record.value if record else StateChanged(state=OfficeState.IDLE)
-    spent = await read_today(bus, [each.agent for each in agents])
+    spent, servers = await asyncio.gather(
+        read_today(bus, [each.agent for each in agents]), read_replicas(bus)
+    )
     return msgspec.structs.replace(
         machine,
         url=bus.url,
         server_version=bus.server_version,
+        servers=servers,
         state=change.state,
         active=change.active,
         agents=agents,

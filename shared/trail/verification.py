@@ -1,7 +1,7 @@
 """Verifying a stream of the log: nothing is missing or altered, and what was erased is on record."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.replica import connect_replica
 from shared.contracts import Seal
-from shared.errors import ActionError, MailroomError
+from shared.errors import ActionError, MailroomError, NotFound
 from shared.queries.records import call_server, last_sequence
 from shared.queries.seals import SEALS, Cut, name_of, read_cuts
 from shared.settings import Settings
@@ -33,6 +34,7 @@ from shared.trail.seals import (
 
 MAX_LISTED = 20  # The most problems that are described; the others are only counted
 READ_TIMEOUT = 30.0
+ALL = "all"  # All servers, in place of the name of one
 _LIMITS = {"max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_msgs_per_subject": -1}
 """What a stream's configuration says that keeps everything."""
 
@@ -40,7 +42,7 @@ Report = Callable[[str], None]
 
 
 class Verification(msgspec.Struct, kw_only=True):
-    """What was found in a stream.
+    """What was found in a stream, as the server ``replica`` has it; empty: whichever answered.
 
     ``messages`` were read, up to ``last``, ``archived`` of them from bundles; ``erased`` are gone by the
     ``orders`` of people, on record. ``bundles`` were read, those ``away`` were not, so that only what of them
@@ -52,6 +54,7 @@ class Verification(msgspec.Struct, kw_only=True):
     """
 
     stream: str
+    replica: str = ""
     messages: int = 0
     last: int = 0
     archived: int = 0
@@ -82,6 +85,30 @@ async def verify_log(
         await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], folder, report)
         for stream in subjects.LOG
     ]
+
+
+async def verify_replicas(
+    config: Settings,
+    urls: Sequence[str],
+    wanted: str,
+    verify: Callable[[Bus], Awaitable[list[Verification]]],
+) -> list[Verification]:
+    """The same with the copy of each server at ``urls`` for itself, or with that of the server ``wanted``.
+
+    Raises NotFound if there is none of this name, BusUnavailable if a server does not answer from its own
+    copy, and Denied without the admin's key, who alone can be sure of that.
+    """
+    results, names = [], []
+    for url in urls:
+        async with connect_replica(subjects.ADMIN, url, config.keys / f"{subjects.ADMIN}.nk") as bus:
+            names.append(bus.server_name)
+            if wanted not in (ALL, bus.server_name):
+                continue
+            found = await verify(bus)
+            results += [msgspec.structs.replace(each, replica=bus.server_name) for each in found]
+    if not results:
+        raise NotFound(f"No server is named {wanted!r}", f"There are {', '.join(names)}")
+    return results
 
 
 async def verify_here(

@@ -76,11 +76,32 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     in_hand: int = 0
 
 
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the servers that keep the log: which of its streams it ``leads``, and how it follows the others.
+
+    ``lag`` is how many messages it lacks, ``silent`` the seconds since the one that leads heard of it;
+    ``current`` is false if it lacks some, or cannot be reached.
+    """
+
+    server: str
+    leads: tuple[str, ...] = ()
+    lag: int = 0
+    silent: float = 0.0
+    current: bool = True
+
+    def __str__(self) -> str:
+        if not self.current:
+            lacks = f" and lacks {self.lag:,} messages" if self.lag else ""
+            return f"{self.server} does not follow (heard {format_span(self.silent)} ago){lacks}"
+        return f"{self.server} leads {' and '.join(self.leads)}" if self.leads else f"{self.server} follows"
+
+
 class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
 
     ``spent`` is what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the
     night stands. ``waiting`` is what waits for a person, as the page of the inbox has it.
+    ``servers`` are those that keep the log, none if it is one alone.
     ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
     that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
     server; with ``unread``, the reason, what only the server knows has its default.
@@ -93,6 +114,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     troubled: tuple[Process, ...] = ()
     url: str = ""
     server_version: str = ""
+    servers: tuple[Replica, ...] = ()
     state: OfficeState | None = None
     active: dict[str, OfficeState] = {}
     agents: tuple[AgentStatus, ...] = ()

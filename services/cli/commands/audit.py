@@ -13,7 +13,7 @@ import msgspec
 
 from services.cli.commands.archiving import archive
 from services.cli.commands.options import format_examples, json_option, since_option
-from services.cli.connection import run_connected
+from services.cli.connection import find_url, run_connected
 from services.cli.output.console import colour, open_console, print_json, print_json_line, print_result
 from services.cli.output.reports import replaced_file
 from shared import settings, subjects
@@ -26,7 +26,7 @@ from shared.text.display import clean, count
 from shared.text.times import format_date
 from shared.trail.bundle import Written, prove, write_bundle
 from shared.trail.seals import read_kept
-from shared.trail.verification import MAX_LISTED, Verification, verify_here
+from shared.trail.verification import MAX_LISTED, Verification, verify_here, verify_replicas
 
 always_json_option = click.option(
     "--json",
@@ -114,9 +114,14 @@ def _export_line(stored: Stored) -> dict[str, Any]:
     metavar="SEAL",
     help="A file with seals that were kept elsewhere, one a line.",
 )
+@click.option(
+    "--replica",
+    metavar="SERVER",
+    help="Verify the copy that one server of three has, or those of 'all'; needs the admin's key.",
+)
 @bundles_option
 @json_option
-def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
+def verify(kept: Path | None, replica: str | None, bundles: Path | None, as_json: bool) -> None:
     """Verify that nothing in the log is missing or altered.
 
     Every message is read and compared with the seals over it; what was erased must be on record, with the
@@ -127,7 +132,7 @@ def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
     """
     config = settings.load()
     seals = read_kept(kept) if kept else []
-    results = run_connected(lambda bus: _verify(bus, seals, bundles, config))
+    results = run_connected(lambda bus: _verify(bus, seals, bundles, config, replica))
     if as_json:
         print_json(results)
     else:
@@ -140,17 +145,24 @@ def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
 
 
 async def _verify(
-    bus: Bus, outside: list[Seal], bundles: Path | None, config: Settings
+    bus: Bus, outside: list[Seal], bundles: Path | None, config: Settings, replica: str | None
 ) -> list[Verification]:
     with open_console(stderr=True).status("Verifying the log") as status:
-        return await verify_here(bus, config, outside, bundles, status.update)
+
+        async def verify(bus: Bus) -> list[Verification]:
+            return await verify_here(bus, config, outside, bundles, status.update)
+
+        if replica is None:
+            return await verify(bus)
+        return await verify_replicas(config, find_url(config).split(","), replica, verify)
 
 
 def _describe(result: Verification) -> Iterator[str]:
     """What was found in a stream, in lines."""
     whole = "whole where it was read" if result.away else "whole"
     verdict = colour("not whole", "red") if result.problem_count else colour(whole, "green")
-    yield f"{result.stream}: {verdict}, {count(result.messages, 'message')}, {count(result.seals, 'seal')}"
+    name = f"{result.stream} of {result.replica}" if result.replica else result.stream
+    yield f"{name}: {verdict}, {count(result.messages, 'message')}, {count(result.seals, 'seal')}"
     for problem in result.problems:
         yield f"  {clean(problem)}"
     if (hidden := result.problem_count - len(result.problems)) and len(result.problems) == MAX_LISTED:

@@ -34,6 +34,7 @@ from shared.queries.checks import (
     check_keys,
     check_memory,
     check_rates,
+    check_replicas,
     check_seals,
     check_server,
     check_streams,
@@ -74,9 +75,9 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(quick: bool, as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks disk and what is kept there, bus, streams, agents, memory, deliveries, commits, rates, keys,
-    access, embedding model, language models and sandbox, all at once, and prints each as it is done. Each
-    language model is tried with three small requests. Exits with 1 if a check fails.
+    Checks disk and what is kept there, bus, servers, streams, agents, memory, deliveries, commits, rates,
+    keys, access, embedding model, language models and sandbox, all at once, and prints each as it is done.
+    Each language model is tried with three small requests. Exits with 1 if a check fails.
     """
     console = open_console()
     checks: list[Check] = []
@@ -155,6 +156,7 @@ async def _run_bus_checks(
                 return
             agents = [agent.name for agent in load_agents(config)]
             probes = {
+                "servers": check_replicas(bus, config),
                 "streams": check_streams(bus, config, agents),
                 "agents": check_agents(bus, config, agents),
                 "memory": check_memory(bus),

@@ -70,6 +70,8 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     goals = f"{count(len(system.active), 'goal')} open" if system.active else "no goal is open"
     console.print(Text.assemble("office  ", (str(system.state), "bold"), f"  {goals}"))
     console.print(f"server  nats://{system.url}, nats-server {system.server_version}", soft_wrap=True)
+    if system.servers:
+        print_block(f"log     {'; '.join(map(str, system.servers))}", console, hang=8)
     disk = f"{decimal(system.stored)} stored, {decimal(system.free)} free for {system.state_dir}"
     print_block(f"disk    {disk}", console, hang=8)
     tokens = sum(each.input_tokens + each.output_tokens for each in system.spent.values())

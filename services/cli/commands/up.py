@@ -48,16 +48,21 @@ state_dir_option = click.option(
 @click.command()
 @state_dir_option
 @click.option("--port", type=NumberType(0, 65_535), help="Port for nats-server; 0 picks a free one.")
+@click.option(
+    "--servers",
+    type=click.Choice(["1", "3"]),
+    help="On how many servers the log lies [default: nats_replicas].",
+)
 @click.option("--detach", "-d", is_flag=True, help="Run in the background.")
 @json_option
-def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) -> None:
+def up(state_dir: Path | None, port: int | None, servers: str | None, detach: bool, as_json: bool) -> None:
     """Start the office: server, memory and agents.
 
     They run until Ctrl-C or 'mailroom down'.
 
     With --json each event is a line of JSON; the one with a url means that everything is ready.
     """
-    config = load_settings(state_dir, port)
+    config = load_settings(state_dir, port, servers)
     lock = InstanceLock.acquire(config.state_dir)
     if lock is None and find_instance(config) is None:
         lock = wait_for_lock(config)
@@ -143,9 +148,11 @@ def provision(
     _print_provisioned(done, as_json)
 
 
-def load_settings(state_dir: Path | None = None, port: int | None = None) -> Settings:
+def load_settings(
+    state_dir: Path | None = None, port: int | None = None, servers: str | None = None
+) -> Settings:
     """The settings of the environment, with these options in place of its variables."""
-    return settings.load(settings.environment(state_dir=state_dir, nats_port=port))
+    return settings.load(settings.environment(state_dir=state_dir, nats_port=port, nats_replicas=servers))
 
 
 def require_valid_settings(config: Settings) -> None:

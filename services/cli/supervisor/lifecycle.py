@@ -110,7 +110,7 @@ def start_in_background(config: Settings) -> RunningInstance:
             process = subprocess.Popen(
                 [sys.executable, "-m", "services.cli", "up"],
                 cwd=SERVICES.parent,
-                env=environment(config, nats_port=config.nats_port),
+                env=environment(config, nats_port=config.nats_port, nats_replicas=config.nats_replicas),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

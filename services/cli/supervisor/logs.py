@@ -20,6 +20,15 @@ MAX_TEXT = 400  # The most characters of a log line that are printed
 HIDDEN_KEYS = frozenset({"event", "level", "service", "module", "timestamp", "exception", "task", "cause"})
 COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
 """The levels that are printed, and their colours."""
+ROUTINE = (
+    "Error trying to connect to route",
+    "Waiting for routing",
+    "not established contact with a meta leader",
+    "store is closed",
+    "Metalayer blocking snapshot",
+    "system account not setup",
+)
+"""What servers of a cluster log whenever one of them starts or stops, which is reported itself."""
 TOLD = "told"
 """The event, and the level of its line, by which the gateway tells people something here, with the bell."""
 
@@ -120,6 +129,8 @@ def _parse_line(name: str, line: str) -> LogLine | None:
             return LogLine(name, TOLD, " ".join(str(event.get("title", "")).split())[:MAX_TEXT])
         level = str(event.get("level", ""))
         return LogLine(name, level, _format_event(event)) if level in COLOURS else None
+    if any(text in line for text in ROUTINE):
+        return None
     for mark, level in (("[WRN] ", "warning"), ("[ERR] ", "error"), ("[FTL] ", "error")):
         if mark in line:
             return LogLine(name, level, line.partition(mark)[2][:MAX_TEXT])

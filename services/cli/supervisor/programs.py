@@ -25,14 +25,17 @@ AGENT, MEMORY, SERVER = range(3)
 GREETING = 0.5  # Seconds until nats-server must greet a client
 
 
-def server_program(config: Settings, port: int) -> Program:
-    """The instance's own nats-server on ``port``; raises StartError if nats-server is not installed."""
+def server_program(config: Settings, port: int, name: str = SERVER_NAME, file: Path | None = None) -> Program:
+    """The instance's own nats-server on ``port``; raises StartError if nats-server is not installed.
+
+    One of several has another ``name``, and its own configuration in ``file``.
+    """
     return Program(
-        name=SERVER_NAME,
-        command=tuple(server_command(config, find_server(config), port)),
+        name=name,
+        command=tuple(server_command(config, find_server(config), port, file)),
         cwd=config.state_dir,
         env=without_secrets(environment()),
-        log=config.logs / "nats.log",
+        log=config.logs / f"{name}.log",
         stage=SERVER,
         ready=lambda _: is_listening(port),
         last_error=read_last_server_error,
@@ -43,10 +46,12 @@ def server_program(config: Settings, port: int) -> Program:
     )
 
 
-def server_command(settings: Settings, program: Path, port: int) -> list[str]:
-    """The command that runs nats-server on 127.0.0.1 with its files in ``<state_dir>/nats``."""
-    folder = settings.state_dir / "nats"
-    files = ["--config", str(folder / "nats-server.conf"), "--pid", str(folder / "server.pid")]
+def server_command(settings: Settings, program: Path, port: int, file: Path | None = None) -> list[str]:
+    """The command that runs nats-server on 127.0.0.1 with the configuration ``file``, by default in
+    ``<state_dir>/nats``; other files are beside it.
+    """
+    file = file or settings.state_dir / SERVER_NAME / "nats-server.conf"
+    files = ["--config", str(file), "--pid", str(file.parent / "server.pid")]
     return [str(program), *files, "--addr", "127.0.0.1", "--port", str(port)]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from services.cli.supervisor.cluster import folders
 from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.access.credentials import TOKEN_FILE, keep_command_token
@@ -66,6 +67,13 @@ def write_config(
     return changed
 
 
+def write_servers(settings: Settings, agents: Sequence[str]) -> bool:
+    """The same for each server that the office runs itself."""
+    places = folders(settings, settings.nats_replicas)
+    changed = [write_config(settings, agents, folder=folder) for folder in places]
+    return any(changed)
+
+
 def _store_limit(folder: Path) -> int:
     """Half of the free space, so that the server rejects messages before the disk is full.
 
@@ -111,6 +119,7 @@ async def provision_streams(settings: Settings, url: str, agents: Sequence[str])
             _public_keys(settings, agents),
             ack_wait=settings.task_ack_wait,
             max_attempts=settings.max_attempts,
+            replicas=settings.nats_replicas,
         )
     finally:
         await bus.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from services.cli.supervisor.child import Child, Program
+from services.cli.supervisor.cluster import plan_servers, urls, write_cluster
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
 from services.cli.supervisor.programs import (
@@ -21,7 +22,6 @@ from services.cli.supervisor.programs import (
     SERVER,
     SERVER_NAME,
     agent_programs,
-    choose_port,
     server_program,
 )
 from services.cli.supervisor.provisioning import (
@@ -30,8 +30,9 @@ from services.cli.supervisor.provisioning import (
     provision_streams,
     read_in_hand,
     recover,
-    write_config,
+    write_servers,
 )
+from services.cli.supervisor.servers_watch import ServersWatch
 from services.cli.supervisor.watchdog import Watchdog, end_orphans
 from shared import subjects
 from shared.bus import Bus
@@ -84,6 +85,7 @@ class Supervisor:
         self._followers: dict[str, LogFollower] = {}
         self._log_task: asyncio.Task[None] | None = None
         self._forgetting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._specialists: SpecialistSupervisor | None = None
         self._disk = DiskMonitor(config.state_dir)
 
@@ -101,28 +103,34 @@ class Supervisor:
         self._prepare_folders()
         self._specialists = SpecialistSupervisor(self, [agent.name for agent in installed])
         names = self._specialists.agent_names()
-        write_config(self.config, names)
+        places = [] if self.config.nats_url else plan_servers(self.config)
+        write_servers(self.config, names)
+        if len(places) > 1:
+            write_cluster(self.config, places)
         await self._watchdog.start()
         self._log_task = asyncio.create_task(self._follow_logs())
-        port = 0 if self.config.nats_url else choose_port(self.config)
-        self.url = self.config.nats_url or f"nats://127.0.0.1:{port}"
-        if not port:
+        self.url = self.config.nats_url or urls(places)
+        if not places:
             await provision_named(self.config, names)
         programs = [each for agent in installed for each in agent_programs(self.config, agent, self.url)]
         # Memory takes longest, most of it for imports: it starts before the server it connects to.
         for program in programs:
             if program.stage == MEMORY:
                 self._start(program)
-        if port:
-            await self._start(server_program(self.config, port)).started
+        if places:
+            servers = [server_program(self.config, each.port, each.name, each.config) for each in places]
+            await asyncio.gather(*(self._start(server).started for server in servers))
             begun = time.monotonic()
             await provision_streams(self.config, self.url, names)
             text = f"streams ready after {time.monotonic() - begun:.1f} s"
             self.report(LogLine("office", "info", text))
             for text in await recover(self.config, self.url):
                 self.report(LogLine("office", "warning", f"after a power loss: {text}"))
-        self._specialists.start(foreign=not port)
+        self._specialists.start(foreign=not places)
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
+        if len(places) > 1:
+            watch = ServersWatch(self.config.state_dir, self.report, self._restart_server)
+            self._watching = asyncio.create_task(watch.run(self.config, self.url))
         # An agent cannot register before the streams exist. Those that were killed at work go first.
         in_hand = await read_in_hand(self.config, self.url)
         agents = [program for program in programs if program.stage == AGENT]
@@ -135,9 +143,9 @@ class Supervisor:
         self._record.unlink(missing_ok=True)
         if self._specialists is not None:
             await self._specialists.stop()
-        if self._forgetting is not None:
-            self._forgetting.cancel()
-            await asyncio.gather(self._forgetting, return_exceptions=True)
+        for task in filter(None, (self._forgetting, self._watching)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         for stage in (AGENT, MEMORY, SERVER):
             await asyncio.gather(
                 *(child.stop(self._grace) for child in self.children if child.program.stage == stage)
@@ -169,10 +177,13 @@ class Supervisor:
         """Have the instance's own server reload its configuration; no client is disconnected by that."""
         self._signal_server(signal.SIGHUP)
 
-    def _signal_server(self, number: int) -> None:
+    def _signal_server(self, number: int, name: str = "") -> None:
         for child in self.children:
-            if child.program.stage == SERVER:
+            if child.program.stage == SERVER and name in ("", child.program.name):
                 child.signal(number)
+
+    def _restart_server(self, name: str) -> None:
+        self._signal_server(signal.SIGKILL, name)
 
     # --- starting --------------------------------------------------------------------------------
 
@@ -282,7 +293,7 @@ class DiskMonitor:
 
     def observe(self, line: LogLine) -> None:
         """Note the server's message about a full disk."""
-        if line.name == SERVER_NAME and DISK_FULL in line.text:
+        if line.name.partition("-")[0] == SERVER_NAME and DISK_FULL in line.text:
             self._full = True
 
     def has_recovered(self) -> bool:
@@ -371,7 +382,7 @@ class SpecialistSupervisor:
         """Create its key and account, load them into the server, and start it."""
         supervisor, config = self._supervisor, self._supervisor.config
         agents = await asyncio.to_thread(self.agent_names)
-        changed = await asyncio.to_thread(write_config, config, agents)
+        changed = await asyncio.to_thread(write_servers, config, agents)
         if changed or await self._check_access(agent.name):
             await self._reload_until_known(agent.name)
         await provision_streams(config, supervisor.url, agents)

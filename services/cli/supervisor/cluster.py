@@ -1,0 +1,161 @@
+"""The servers of an office, one or three on this machine: their folders, ports and certificates."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from services.cli.supervisor.programs import SERVER_NAME, choose_port, free_port
+from shared.errors import StartError
+from shared.files import write_atomically
+from shared.settings import Settings
+
+CERTIFICATES = "certificates"
+"""The folder of the servers' keys and certificates in ``<state_dir>/nats``; that of the authority among them.
+They are made once and stay, until they are rotated."""
+AUTHORITY = "authority"
+DAYS = 3_650  # Days for which a certificate is good
+CLUSTER_CONFIG = "cluster.conf"
+"""The file of one server of several, which includes that of one alone."""
+NAMES = ("localhost", "nats-1", "nats-2", "nats-3")
+"""The hosts that a server may be reached at by the others: on one machine, or as containers."""
+
+
+class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one of the office's servers has its files, and its ports; ``route`` 0: it is alone."""
+
+    name: str
+    folder: Path
+    port: int
+    route: int = 0
+
+    @property
+    def config(self) -> Path:
+        """The file with which it is started."""
+        return self.folder / (CLUSTER_CONFIG if self.route else "nats-server.conf")
+
+
+def folders(settings: Settings, number: int) -> list[Path]:
+    """The folders of the office's servers, the first of which is that of one alone."""
+    return [settings.state_dir / (SERVER_NAME if at == 1 else f"nats-{at}") for at in range(1, number + 1)]
+
+
+def plan_servers(settings: Settings) -> list[ServerPlace]:
+    """The servers to run, with ports chosen; raises StartError if a port is taken.
+
+    The first listens on ``nats_port``, the others on those that follow it.
+    """
+    require_synced(settings)
+    number, first = settings.nats_replicas, settings.nats_port
+    ports = [
+        choose_port(msgspec.structs.replace(settings, nats_port=first and first + at)) for at in range(number)
+    ]
+    return [
+        ServerPlace(
+            name=SERVER_NAME if not at else f"{SERVER_NAME}-{at + 1}",
+            folder=folder,
+            port=port,
+            route=free_port() if number > 1 else 0,
+        )
+        for at, (folder, port) in enumerate(zip(folders(settings, number), ports, strict=True))
+    ]
+
+
+def require_synced(settings: Settings) -> None:
+    """Raise StartError for a log on several servers that do not write each message to disk.
+
+    A server that lost what it had answered takes part in the next election as if nothing was missing.
+    """
+    if settings.nats_replicas > 1 and settings.nats_sync != "always":
+        raise StartError(
+            f'A log on {settings.nats_replicas} servers needs nats_sync = "always", and it is '
+            f"{settings.nats_sync!r}",
+            "Correct it: servers that sync late can lose together what each of them had answered",
+        )
+
+
+def urls(places: Sequence[ServerPlace]) -> str:
+    """The addresses of the servers for their clients, separated by commas."""
+    return ",".join(f"nats://127.0.0.1:{place.port}" for place in places)
+
+
+def write_cluster(settings: Settings, places: Sequence[ServerPlace]) -> None:
+    """Write the part of each server's configuration that makes it one of several, and the certificates.
+
+    Raises StartError if one cannot be made.
+    """
+    certificates = settings.state_dir / SERVER_NAME / CERTIFICATES
+    make_certificates(certificates, [place.name for place in places])
+    routes = [f"nats-route://127.0.0.1:{place.route}" for place in places]
+    for place in places:
+        text = format_cluster(place.name, f"127.0.0.1:{place.route}", routes, certificates)
+        write_atomically(place.config, text, mode=0o600)
+
+
+def format_cluster(name: str, listen: str, routes: Sequence[str], certificates: Path) -> str:
+    """The configuration of the server ``name`` with routes to the others, under TLS on both sides.
+
+    A server that hangs counts as gone after three pings, or the others would send it what it never answers.
+    """
+    return f"""\
+# Written by Mailroom; changes are overwritten.
+include nats-server.conf
+server_name: {json.dumps(name)}
+cluster {{
+  name: mailroom
+  listen: {json.dumps(listen)}
+  routes: {json.dumps(list(routes))}
+  ping_interval: "2s"
+  ping_max: 2
+  connect_backoff: true
+  tls {{
+    cert_file: {json.dumps(str(certificates / f"{name}.pem"))}
+    key_file: {json.dumps(str(certificates / f"{name}.key"))}
+    ca_file: {json.dumps(str(certificates / f"{AUTHORITY}.pem"))}
+    verify: true
+    timeout: 5
+  }}
+}}
+"""
+
+
+def make_certificates(folder: Path, names: Sequence[str], *, anew: bool = False) -> bool:
+    """Make an authority, and a key and certificate of each server, where they are missing, or ``anew``.
+
+    The files are of mode 0600. The authority before stays known, so that servers which have not read the new
+    certificates yet still reach the others. Returns whether anything was made. Raises StartError.
+    """
+    made = [folder / f"{name}.{kind}" for name in (AUTHORITY, *names) for kind in ("pem", "key")]
+    if not anew and all(path.exists() for path in made):
+        return False
+    program = shutil.which("openssl")
+    if program is None:
+        raise StartError("The servers' certificates cannot be made: openssl is not installed", "Install it")
+    hosts = ",".join(["IP:127.0.0.1", "IP:::1", *(f"DNS:{host}" for host in NAMES)])
+    new = ["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-batch"]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with TemporaryDirectory(dir=folder) as draft:
+        signed = ["-CA", f"{AUTHORITY}.pem", "-CAkey", f"{AUTHORITY}.key"]
+        leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName={hosts}"]
+        for name in (AUTHORITY, *names):
+            more = [] if name == AUTHORITY else [*signed, *leaf]
+            files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
+            done = subprocess.run(
+                [program, *new, "-subj", f"/CN=mailroom {name}", *files, *more],
+                cwd=draft,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+                raise StartError(f"The certificate of {name} cannot be made: {reason}", "Is openssl 3 there?")
+        for path in made:
+            fresh = (Path(draft) / path.name).read_bytes()
+            known = path.read_bytes() if path.name == f"{AUTHORITY}.pem" and path.exists() else b""
+            write_atomically(path, fresh + known[: known.find(b"-----END") + 26], mode=0o600)
+    return True
