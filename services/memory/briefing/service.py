@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from services.memory.briefing.gathering import add_evidence, find_disputes
 from services.memory.briefing.page import (
     REST,
     SECTION,
@@ -19,9 +20,6 @@ from services.memory.briefing.page import (
     Page,
     Section,
     Unit,
-    add_evidence,
-    escape,
-    find_disputes,
     precedence,
     render_compact,
     render_markdown,
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
 BODY = 1_000  # The most characters of a node's body within a briefing; the whole of it is to be had by its id
 
 METADATA = 1_000  # The most characters of its metadata, as JSON; longer ones are left out
-
 EMPTY = (
     "Memory holds nothing to tell yet. It fills with what agents remember, with files put into the ingest"
     " folder, and with `mailroom memory add`."
@@ -152,12 +149,11 @@ def _make_sections(
     return {
         title: Section(
             title=title,
-            ask=escape(ask.format(agent)),
             units=tuple(_gather_by_heading(units[title])),
             omitted=choice.left[title],
             open=title in choice.open,
         )
-        for title, ask in ORDER.items()
+        for title in ORDER
     }
 
 
@@ -169,7 +165,15 @@ def _make_item(agent: str, node: Node, spot: Placement) -> Item:
     is_plain = node.kind in SAID.get(spot.section, ())
     work = node.metadata.get("work")
     body = str(work.get(agent, "")) if isinstance(work, dict) else ""
-    return Item(node=node, score=spot.score, note=note, tier=spot.tier, is_plain=is_plain, body=body)
+    return Item(
+        node=node,
+        score=spot.score,
+        note=note,
+        tier=spot.tier,
+        is_common=spot.is_common,
+        is_plain=is_plain,
+        body=body,
+    )
 
 
 def _gather_by_heading(units: Iterable[Unit]) -> list[Unit]:
@@ -226,13 +230,9 @@ def _shorten_node(node: Node, *, many: bool) -> Node:
 
 
 MAX_AGENTS = 256  # How many agents' briefings are cached; beyond that the oldest one is dropped
-
 AHEAD = 0.1  # Briefings that are kept ready are made again when less than this part of their time is left
-
 IDLE = 5.0  # Seconds without a write or a query after which briefings are made ahead: one computes for 50 ms
-
 AHEAD_EVERY = 60.0  # Seconds after which the briefing of an agent may be made ahead again
-
 CHECK_EVERY = 1.0  # Seconds between two looks at whether memory is idle
 
 FREE_ATTEMPTS = 2
