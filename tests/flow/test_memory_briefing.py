@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from services.memory.briefing import service
+from services.memory.briefing.page import escape
 from services.memory.briefing.service import BriefingService
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
 from shared.errors import ActionError
@@ -305,3 +306,34 @@ async def test_what_is_little_is_told_to_all(briefed: BriefedMemory, tmp_path: P
     for agent in AGENTS:
         shown = {name for names in titles(await briefed.brief(agent)).values() for name in names}
         assert shown >= told.keys(), agent
+
+
+STATES = (
+    ("The session store is kept in Cassandra.", "The session store is kept in SQLite."),
+    ("The failed logins are posted in #ops-night.", "Look for the failed logins in #on-call instead."),
+    ("We print the wine labels at Offset Hallam.", "The wine labels come from the Kolb press."),
+    ("Our night nurse calls the house doctor first.", "At night the house doctor is called by reception."),
+    ("The spray diary is a spreadsheet.", "Petar keeps the spray diary in an app."),
+    ("Orders for the paint shop go through Rune.", "Tamsin takes orders for the paint shop."),
+)
+APART = (
+    ("The contract tests are written in k6.", "The component tests are written in k6."),
+    ("The east gate closes at eight.", "The west gate closes at nine."),
+    ("Flour is ordered on Mondays.", "Butter is ordered on Mondays."),
+)
+
+
+async def test_what_may_have_been_replaced_is_told_behind_the_newer_one(briefed: BriefedMemory) -> None:
+    """Nobody takes the first of two states for the last word where the linker has not decided."""
+    now = datetime.now(UTC)
+    for place, pair in enumerate((*STATES, *APART)):
+        for days, text in zip((30, 3), pair, strict=True):
+            day = (now - timedelta(days=days)).isoformat()
+            await briefed.write(node(f"{days}-{place}", "decision", text, agent="scout", created_at=day))
+    lines = (await briefed.brief("scout")).text.splitlines()
+    for before, after in STATES:
+        told = [escape(text) for text in (after, before)]
+        place = lines.index(f"- **{told[0]}** (decision)")
+        assert lines[place + 1] == f"- **{told[1]}** (decision; earlier)"
+    for pair in APART:
+        assert all(f"- **{text}** (decision)" in lines for text in pair)

@@ -1,9 +1,10 @@
 """What belongs together on a page: nodes that contradict each other, and patterns with what supports them."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from services.memory.briefing.page import FIRST_NOTE, LATER_NOTE, NEXT_NOTE, OWN, SHARED, Item, Section, Unit
 from services.memory.briefing.scope import (
@@ -16,10 +17,44 @@ from services.memory.briefing.scope import (
     is_private,
     rank,
 )
+from services.memory.ingest.pieces import SEPARATOR
 from shared.contracts import Node, Relation
+from shared.text.prose import find_phrases
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
+
+ALIKE = 0.62  # The least cosine of two statements that may be states of one thing
+
+
+FRAME = 4  # A phrase that so many nodes have is how such things are put, and not what they are about
+
+STATES = ("decision", "fact")  # Kinds that say how things are
+
+
+def find_earlier(view: "View", nodes: Mapping[str, Node]) -> dict[str, str]:
+    """What says of a thing that a newer node names too how it is, by the newest such node.
+
+    Of two statements that look like states of one thing nobody may know whether the later one replaced the
+    earlier: the linker is not sure, or was not there yet. Told behind it, nobody takes it for the last word.
+    """
+    ids = [key for key, node in nodes.items() if node.kind in STATES]
+    ids.sort(key=lambda key: nodes[key].created_at)
+    titles = [nodes[key].title for key in ids]
+    vectors = view.vectors(ids)
+    newest: dict[str, str] = {}
+    for older, newer in np.argwhere(np.triu(vectors @ vectors.T >= ALIKE, 1)).tolist():
+        is_newer = nodes[ids[older]].created_at[:10] < nodes[ids[newer]].created_at[:10]
+        if is_newer and _name_one_thing(titles[older], titles[newer], titles):
+            newest[ids[older]] = ids[newer]  # the last one: they are in the order of their time
+    return {older: newer for older, newer in newest.items() if newer not in newest}
+
+
+def _name_one_thing(one: str, other: str, titles: Sequence[str]) -> bool:
+    """Whether both name a thing of two words and more that few of ``titles`` have."""
+    things = (" ".join(phrase.split()[:2]) for phrase in find_phrases(one, other) if " " in phrase)
+    return any(sum(thing in title.lower() for title in titles) < FRAME for thing in things)
+
 
 MAX_SIDES = 200  # The most nodes with contradictions that are considered
 
@@ -148,3 +183,16 @@ def _find_support(
         support[pattern] = sorted(mine, key=lambda item: (-item.score, item.node.id))[:OBSERVATIONS]
         taken.update(item.node.id for item in support[pattern])
     return support
+
+
+def gather_by_heading(units: Iterable[Unit]) -> list[Unit]:
+    """The units, together those of one item each that stand under one heading of one file."""
+    gathered: dict[str, Unit] = {}
+    for unit in units:
+        node = unit.items[0].node
+        head, under, _ = node.title.partition(SEPARATOR)
+        shares = under and len(unit.items) == 1 and not unit.items[0].note
+        key = f"{node.source.session}{SEPARATOR}{head}" if shares else node.id
+        first = gathered.get(key)
+        gathered[key] = Unit(items=(*first.items, *unit.items), head=head) if first else unit
+    return [*gathered.values()]

@@ -39,6 +39,8 @@ NEXT_NOTE = "contradicts the one above"
 
 LATER_NOTE = "contradicts one of those above"
 
+EARLIER_NOTE = "earlier"  # Of what stands behind something newer that is said of the same thing
+
 ENDS = ".:;!?"  # What may stand between a title and the rest of a body that begins with it
 
 HEADROOM = 4  # Of a body that says something twice, so many times the wanted characters are looked at
@@ -186,7 +188,8 @@ def _format_unit(title_limit: int, own_limit: int, body_limit: int, unit: Unit) 
     for item in unit.items:
         node, begins = item.node, not lines
         title = flatten(node.title, title_limit)
-        body = _continue(title, item.body or _tell_body(node), own_limit if item.tier == OWN else body_limit)
+        limit = 0 if item.note == EARLIER_NOTE else own_limit if item.tier == OWN else body_limit
+        body = _continue(title, item.body or _tell_body(node), limit)
         if unit.head:
             told = title.removeprefix(f"{unit.head}{SEPARATOR}")
             is_cut = body.startswith(ELLIPSIS)
