@@ -394,7 +394,7 @@ def test_the_best_of_thousands_are_found_and_the_rest_is_announced() -> None:
     assert len(shown) > 2 * CROWD
     assert shown == [f"p{number:04}" for number in range(1_499, 1_499 - len(shown), -1)]
     assert "_And at least " in briefing.text
-    assert "more: ask memory about patterns and lessons for scout._" in briefing.text
+    assert briefing.text.endswith("\n_Ask memory for what is left out._\n")
 
 
 def test_an_agent_without_a_node_gets_its_own_work() -> None:

@@ -21,7 +21,7 @@ agent_options = combine(
     click.option(
         "--compact",
         is_flag=True,
-        help="An index of titles: about four times as many have room.",
+        help="An index of each title's most telling words: some four times as much has room.",
     ),
     click.option(
         "--max-chars", type=int, default=8_000, show_default=True, help="The most characters of it."

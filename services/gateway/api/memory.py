@@ -284,7 +284,11 @@ async def compare_briefings(call: Call, query: BriefingDiffQuery) -> BriefingDif
         await _of_known(memory.brief(query.agent, compact=query.compact, at=version))
         for version in (query.since or 1, query.until)
     ]
-    lines = diff_lines(before.text, after.text)
+    texts = [
+        each.text.replace("; ", ";\n") if query.compact else each.text  # an item a line
+        for each in (before, after)
+    ]
+    lines = diff_lines(*texts)
     return BriefingDiff(
         agent=query.agent,
         since=before.version,

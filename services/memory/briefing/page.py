@@ -3,32 +3,20 @@ and its Markdown within a limit of characters.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from services.memory.briefing.scope import (
-    MIN_IMPORTANCE,
-    MIN_WEIGHT,
-    AgentScope,
-    Link,
-    find_links,
-    is_current,
-    is_private,
-    rank,
-)
 from services.memory.ingest.pieces import SEPARATOR
-from shared.contracts import Node, Relation
+from shared.contracts import Node
 from shared.text.display import ELLIPSIS, flatten, shorten
 from shared.text.prose import STOP_WORDS, split_sentences
-
-if TYPE_CHECKING:
-    from services.memory.retrieval.view import View
 
 SECTION = 100  # The most items of a section, unless a query says otherwise: its room ends before that
 
@@ -45,24 +33,47 @@ OWN, SHARED, NEAR, REST = range(4)
 LENGTHS = ((256, 1_000, 400), (256, 400, 200), (256, 400, 120), (160, 200, 80), (120, 200, 0))
 """The most characters of a title, of the body of an OWN item, and of any other body, the longest first."""
 
+FIRST_NOTE = "disputed"
+
+NEXT_NOTE = "contradicts the one above"
+
+LATER_NOTE = "contradicts one of those above"
+
+EARLIER_NOTE = "earlier"  # Of what stands behind something newer that is said of the same thing
+
 ENDS = ".:;!?"  # What may stand between a title and the rest of a body that begins with it
 
 HEADROOM = 4  # Of a body that says something twice, so many times the wanted characters are looked at
 
 DETAILED = 3  # How many of these are tried to get in what is near too
 
-GIST = 20  # The most characters of an item in the compact form
+GIST = 14  # The most characters of an item in the compact form
 
-_FILLERS = STOP_WORDS - {"who", "what", "when", "which", "from", "to"}
+_NEGATIONS = frozenset("no not never nobody nothing none without".split())
+
+_FILLERS = STOP_WORDS - _NEGATIONS - {"who", "what", "when", "which"}
 """English words that the compact form leaves out."""
 
 _WORD = re.compile(r"[^\W_]+")
+
+_AROUND = " *_`.,:;!?()[]{}\"'“”‘’…"  # What stands around words
+
+_BLACK = re.compile(r"\S+")
+
+_DAY = re.compile(r" \(\d{4}-\d\d-\d\d\)$")  # The day in the title of an event of a goal
+
+_CLAUSE = re.compile(r"[,;:(]\s| \(| because | until | so that ")
+"""Where a title has said the most."""
+
+BETWEEN = "; "  # What stands between the items of a section in the compact form
 
 _STARTS = re.compile(r"^(\d{0,9})([-#>+=.)])")
 """What at the start of a line makes a heading, a list or a quotation of it."""
 
 _MARKUP = re.compile(r"[\\`*\[|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
 """Markup within a line of Markdown; an underscore inside a word is none, nor a "<" before a space."""
+
+LEFT = "\n_Ask memory for what is left out._\n"  # The end of a page on which something is
 
 _MANY = 9_999_999
 """The highest number of omitted items: its digits are reserved, so that the number always fits."""
@@ -75,6 +86,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     note: str = ""
     tier: int = SHARED
+    is_common: bool = False
+    """Whether others are told it too, and it is nearer to them."""
     is_plain: bool = False
     """Whether its section says its kind already."""
     body: str = ""
@@ -91,16 +104,25 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 1
     head: str = ""
 
+    @property
+    def is_common(self) -> bool:
+        """Whether others are told most of it too."""
+        return 2 * sum(item.is_common for item in self.items) > len(self.items)
+
+    @property
+    def lines(self) -> int:
+        """How many lines it takes."""
+        return 1 if self.head else len(self.items)
+
     def cut(self, count: int) -> "Unit":
         """The first ``count`` of them."""
         return msgspec.structs.replace(self, items=self.items[:count])
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A section, best units first; ``omitted`` counts what is left out, and ``ask`` describes it."""
+    """A section, best units first; ``omitted`` counts what is left out."""
 
     title: str
-    ask: str
     units: tuple[Unit, ...] = ()
     omitted: int = 0
     open: bool = False
@@ -166,7 +188,8 @@ def _format_unit(title_limit: int, own_limit: int, body_limit: int, unit: Unit) 
     for item in unit.items:
         node, begins = item.node, not lines
         title = flatten(node.title, title_limit)
-        body = _continue(title, item.body or _tell_body(node), own_limit if item.tier == OWN else body_limit)
+        limit = 0 if item.note == EARLIER_NOTE else own_limit if item.tier == OWN else body_limit
+        body = _continue(title, item.body or _tell_body(node), limit)
         if unit.head:
             told = title.removeprefix(f"{unit.head}{SEPARATOR}")
             is_cut = body.startswith(ELLIPSIS)
@@ -206,26 +229,43 @@ def _words(text: str) -> str:
 
 
 def render_compact(page: Page, limits: Limits | None = None) -> RenderedText:
-    """The page as Markdown within ``limits``: a heading a section, and of each item the gist of its title."""
-    return _fit(page, [_format_titles], limits or Limits(), compact=True)
+    """The page as Markdown within ``limits``: a heading a section, and the gist of each item on one line."""
+    return _fit(page, [_format_gists], limits or Limits(), compact=True)
 
 
-def _format_titles(unit: Unit) -> list[str]:
-    lines: list[str] = []
+def _format_gists(unit: Unit) -> list[str]:
+    pieces = []
     for item in unit.items:
         told = _abbreviate(flatten(item.node.title, 256).rpartition(SEPARATOR)[2])
-        title = _STARTS.sub(r"\1\\\2", escape(told)) or "untitled"
-        note = f" ({escape(item.note)})" if item.note in (FIRST_NOTE, NEXT_NOTE, LATER_NOTE) else ""
-        begins = f"- {escape(unit.head)}: " if unit.head and not lines else "; " if unit.head else "- "
-        lines.append(f"{begins}{title}{note}" + ("" if unit.head else "\n"))
-    return lines
+        gist = _STARTS.sub(r"\1\\\2", escape(told)) or "untitled"
+        pieces.append(f"{'vs ' if item.note in (NEXT_NOTE, LATER_NOTE) else ''}{gist}{BETWEEN}")
+    return pieces
 
 
 def _abbreviate(title: str) -> str:
-    """The first words of a title without _FILLERS."""
-    words = title.split(" ")
-    told = " ".join([word for word in words if word.casefold() not in _FILLERS] or words).rstrip(" .")
+    """The most telling words of a title, in their order, as many as have room."""
+    first = len(_CLAUSE.split(title, maxsplit=1)[0])
+    words = [(_bare(found[0]), found.start() < first) for found in _BLACK.finditer(_DAY.sub("", title))]
+    words = [each for each in words if each[0] and each[0].casefold() not in _FILLERS] or words
+    order = sorted(range(len(words)), key=lambda place: -_weigh_word(place, *words[place]))
+    room, taken = GIST + 1, list[int]()
+    for place in order:
+        if len(words[place][0]) < room or not taken:
+            taken.append(place)
+            room -= len(words[place][0]) + 1
+    told = " ".join(words[place][0] for place in sorted(taken))
     return shorten(told[:1].upper() + told[1:], GIST)
+
+
+def _bare(word: str) -> str:
+    """A word without what stands around it; of a path the last part."""
+    return word.strip(_AROUND).rpartition("/")[2]
+
+
+def _weigh_word(place: int, word: str, is_first: bool) -> float:
+    """How much a word tells by its form and its place: names, numbers, negations, and long words do most."""
+    names = 1.0 if word[:1].isupper() or word in _NEGATIONS else 0.5 * (not word.isalpha())
+    return names + min(len(word), 8) / 8 + is_first + (place == 0) / 2
 
 
 @lru_cache(1_024)
@@ -260,7 +300,7 @@ def _fit(page: Page, forms: Sequence[Form], limits: Limits, *, compact: bool = F
     the first from the last of those DETAILED on that gets in what is OWN; else the last.
     """
     queue = _queue(page.sections, limits.section)
-    room = limits.characters - len(_write(page, (), {}, compact))
+    room = limits.characters - len(_write(page, (), {}, compact)) - len(LEFT)
     filled: dict[Form, _Filling] = {}
     for needed, tried in ((2 + NEAR, forms[:DETAILED]), (2 + SHARED, forms), (1, forms[DETAILED - 1 :])):
         for form in tried:
@@ -272,8 +312,9 @@ def _fit(page: Page, forms: Sequence[Form], limits: Limits, *, compact: bool = F
 
 def _finish(page: Page, filling: "_Filling", compact: bool) -> RenderedText:
     sections = []
-    for index, units in sorted(filling.kept.items()):
+    for index, kept in sorted(filling.kept.items()):
         section = page.sections[index]
+        units = [kept[unit.items[0].node.id] for unit in section.units if unit.items[0].node.id in kept]
         cut = msgspec.structs.replace(section, units=tuple(units))
         omitted = section.omitted + len(section.items) - len(cut.items)
         sections.append(msgspec.structs.replace(cut, omitted=omitted))
@@ -293,15 +334,30 @@ def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
             turn = 2 + head.tier if place >= QUOTA else 2
             turn = 0 if place == 0 else 1 if head.tier == OWN else turn
             queue.append(_Turn(turn, place if turn == 2 else 0, precedence(head), index, unit))
-    return sorted(queue, key=lambda each: each[:3])
+    return _alternate(sorted(queue, key=lambda each: each[:3]))
+
+
+def _alternate(queue: Iterable[_Turn]) -> list[_Turn]:
+    """The turns, what others are told too behind as many lines of what they are not, while there are any."""
+    placed, held, more = list[_Turn](), deque[_Turn](), 0
+    for turn in queue:
+        if turn.unit.is_common:
+            held.append(turn)
+        else:
+            placed.append(turn)
+            more += turn.unit.lines
+        while held and held[0].unit.lines <= more:
+            more -= held[0].unit.lines
+            placed.append(held.popleft())
+    return [*placed, *held]
 
 
 class _Filling(NamedTuple):
-    """What a text has room for: units by the number of their section, their lines, and the turn of the first
-    unit that did not fit, else infinity.
+    """What a text has room for: units by the number of their section and their first node, the lines of their
+    items, and the turn of the first unit that did not fit, else infinity.
     """
 
-    kept: dict[int, list[Unit]]
+    kept: dict[int, dict[str, Unit]]
     lines: dict[str, str]
     missed: float
 
@@ -312,22 +368,20 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Form, room: int, places: int
     What a section has after a unit that did not fit is left out too, so that it shows its best.
     """
     lines: dict[str, str] = {}
-    kept: dict[int, list[Unit]] = {}
+    kept: dict[int, dict[str, Unit]] = {}
     closed: set[int] = set()
     missed = inf
     for turn in queue:
         if turn.section in closed:
             continue
         section = page.sections[turn.section]
-        spent = (
-            0 if turn.section in kept else len(_head(section, compact)) + len(_tail(section, _MANY, compact))
-        )
+        spent = 0 if turn.section in kept else len(_head(section, compact)) + len(_tail(section, _MANY))
         items, written = turn.unit.items, form(turn.unit)
         lines.update((item.node.id, line) for item, line in zip(items, written, strict=True))
         ends = list(accumulate(map(len, written), initial=spent + bool(turn.unit.head)))
         count = min(sum(end <= room for end in ends[1:]), places)
         if count >= turn.unit.least:
-            kept.setdefault(turn.section, []).append(turn.unit.cut(count))
+            kept.setdefault(turn.section, {})[items[0].node.id] = turn.unit.cut(count)
             room, places = room - ends[count], places - count
         if count < len(items):
             closed.add(turn.section)
@@ -338,159 +392,28 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Form, room: int, places: int
 def _write(page: Page, sections: Sequence[Section], lines: Lines, compact: bool) -> str:
     made = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="seconds")
     nodes = "node" if page.consulted == 1 else "nodes"
-    title = f"# Briefing for {escape(page.agent)}\n"
-    about = f"\nGraph version {page.version}, made {made}, {page.consulted:,} {nodes} consulted.\n"
-    parts = [title, f"Version {page.version}, made {made}.\n" if compact else about]
+    title = f"# Briefing for {escape(page.agent)}"
+    about = f"\n\nGraph version {page.version}, made {made}, {page.consulted:,} {nodes} consulted.\n"
+    parts = [title, f", version {page.version}, {made[:16]}\n" if compact else about]
     if page.preface:
         parts.append(f"\n{page.preface}\n")
     for section in sections:
-        parts.append(_head(section, compact))
-        for unit in section.units:
-            parts += (lines[item.node.id] for item in unit.items)
-            parts.append("\n" if unit.head else "")
-        parts.append(_tail(section, section.omitted, compact))
-    return "".join(parts)
+        told = [
+            "".join(lines[item.node.id] for item in unit.items) + "\n" * (bool(unit.head) and not compact)
+            for unit in section.units
+        ]
+        listed = "".join(told)
+        parts += [_head(section, compact), listed.removesuffix(BETWEEN) + "\n" if compact else listed]
+        parts.append(_tail(section, section.omitted))
+    left = any(section.omitted for section in sections)
+    return "".join(parts) + (LEFT if left else "")
 
 
 def _head(section: Section, compact: bool) -> str:
     return f"## {section.title}\n" if compact else f"\n## {section.title}\n\n"
 
 
-def _tail(section: Section, omitted: int, compact: bool) -> str:
-    """How many items are left out, and but for the compact form how to get them; empty for none."""
+def _tail(section: Section, omitted: int) -> str:
+    """How many items are left out; empty for none."""
     number = f"at least {omitted:,}" if section.open else f"{omitted:,}"
-    how = "" if compact else f": ask memory about {section.ask}"
-    return f"\n_And {number} more{how}._\n" if omitted else ""
-
-
-MAX_SIDES = 200  # The most nodes with contradictions that are considered
-
-FIRST_NOTE = "disputed"
-
-NEXT_NOTE = "contradicts the one above"
-
-LATER_NOTE = "contradicts one of those above"
-
-OBSERVATIONS = 2  # The most observations under one pattern
-
-PATTERNS_FIRST = 7  # How many of the first patterns have observations below them
-
-EVIDENCE = 10  # The most observations below all of them
-
-SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
-"""The relations between an observation and the pattern that it supports, in either direction."""
-
-SUPPORT_NOTE = "supports the pattern above"
-
-
-def find_disputes(
-    view: "View", links: Sequence[Link], tiers: Mapping[str, int], scope: AgentScope
-) -> list[Unit]:
-    """Units of nodes that contradict each other, the gravest first, a node and its opposite at the head.
-
-    Both sides hold, of at least MIN_IMPORTANCE, and neither is private to another agent. A unit's score is 1
-    more than that of its first pair, so that contradictions come before other open questions; it gets room
-    with the first of its nodes that has a place: ``tiers`` has those of all that have one.
-    """
-    moment = scope.moment
-    ids = sorted({end for link in links for end in (link.node, link.other)})[-MAX_SIDES:]
-    superseded = view.find_superseded(ids)
-    sides = {
-        node.id: node
-        for node in view.nodes(ids)
-        if node.id not in superseded and _is_open(node, moment) and not is_private(node, scope.agent)
-    }
-    pairs = _weigh(links, sides, moment)
-    units = []
-    while pairs:
-        unit = _assemble(pairs, sides)
-        tier = min((tiers[item.node.id] for item in unit.items if item.node.id in tiers), default=SHARED)
-        items = tuple(msgspec.structs.replace(item, tier=min(tier, SHARED)) for item in unit.items)
-        units.append(Unit(items=items, least=unit.least))
-    return units
-
-
-def _is_open(node: Node, moment: float) -> bool:
-    """Whether a node can be a side of a contradiction that is shown."""
-    return node.importance >= MIN_IMPORTANCE and is_current(node, moment)
-
-
-def _weigh(links: Sequence[Link], sides: Mapping[str, Node], moment: float) -> dict[tuple[str, str], float]:
-    """The pairs of nodes and their scores, best first: the better side's rank by the weight of the edge."""
-    pairs: dict[tuple[str, str], float] = {}
-    for link in links:
-        if link.node in sides and link.other in sides:
-            pair = (min(link.node, link.other), max(link.node, link.other))
-            score = max(rank(sides[end], link.weight, moment) for end in pair)
-            pairs[pair] = max(score, pairs.get(pair, 0.0))
-    return dict(sorted(pairs.items(), key=lambda entry: (-entry[1], entry[0])))
-
-
-def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) -> Unit:
-    """Remove the best pair and all pairs connected with it; each node comes after one it contradicts."""
-    (first, second), score = next(iter(pairs.items()))
-    ids = [first, second]
-    opposites = set(pairs)
-    while pair := next((pair for pair in pairs if (pair[0] in ids) != (pair[1] in ids)), None):
-        ids.append(pair[1] if pair[0] in ids else pair[0])
-    for pair in [pair for pair in pairs if pair[0] in ids]:
-        del pairs[pair]
-    items = []
-    for place, node_id in enumerate(ids):
-        above = ids[place - 1] if place else ""
-        note = NEXT_NOTE if (min(above, node_id), max(above, node_id)) in opposites else LATER_NOTE
-        items.append(Item(node=sides[node_id], score=1 + score, note=note if place else FIRST_NOTE))
-    return Unit(items=tuple(items), least=2)
-
-
-def add_evidence(view: "View", section: Section, scope: AgentScope, elsewhere: Container[str]) -> Section:
-    """The section of patterns with the best supporting observations below each, as many as fit.
-
-    Each of the first patterns gets its best one before any gets a second.
-    """
-    patterns = section.units[:PATTERNS_FIRST]
-    support = _find_support(view, [unit.items[0].node.id for unit in patterns], scope, elsewhere)
-    room = EVIDENCE
-    given: dict[str, list[Item]] = {node_id: [] for node_id in support}
-    for turn in range(OBSERVATIONS):
-        for node_id, items in support.items():
-            if room and len(items) > turn:
-                given[node_id].append(items[turn])
-                room -= 1
-    units = [
-        Unit(items=(*unit.items, *given.get(unit.items[0].node.id, ()))) if unit in patterns else unit
-        for unit in section.units
-    ]
-    return msgspec.structs.replace(section, units=tuple(units))
-
-
-def _find_support(
-    view: "View", patterns: list[str], scope: AgentScope, elsewhere: Container[str]
-) -> dict[str, list[Item]]:
-    """The observations of each pattern, best first; each is shown below one pattern only."""
-    links = find_links(
-        view,
-        patterns,
-        scope.moment,
-        relations=SUPPORTING,
-        floor=MIN_WEIGHT,
-        kinds=("observation",),
-    )
-    ids = {link.other for link in links}
-    superseded = view.find_superseded([*ids])
-    found = (node for node in view.nodes(ids) if not is_private(node, scope.agent))
-    nodes = {node.id: node for node in found if _is_open(node, scope.moment)}
-    best: dict[tuple[str, str], Item] = {}
-    for link in links:
-        if link.other in nodes and link.other not in superseded and link.other not in elsewhere:
-            score = rank(nodes[link.other], link.weight, scope.moment)
-            old = best.get((link.node, link.other))
-            if old is None or score > old.score:
-                best[link.node, link.other] = Item(node=nodes[link.other], score=score, note=SUPPORT_NOTE)
-    taken: set[str] = set()
-    support: dict[str, list[Item]] = {}
-    for pattern in patterns:
-        mine = [item for (owner, other), item in best.items() if owner == pattern and other not in taken]
-        support[pattern] = sorted(mine, key=lambda item: (-item.score, item.node.id))[:OBSERVATIONS]
-        taken.update(item.node.id for item in support[pattern])
-    return support
+    return f"\n_And {number} more._\n" if omitted else ""

@@ -47,29 +47,17 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 IDENTITY = "Identity"
-
 ACTIVE = "Active Context"
-
 RELATIONSHIPS = "Key Relationships"
 
 PATTERNS = "Patterns & Lessons"
-
 GOALS = "Goals"
-
 UNRESOLVED = "Unresolved"
 
 RECENT_EVENTS = "Recent Events"
 
-ORDER: Mapping[str, str] = {
-    IDENTITY: "what applies to {}",
-    ACTIVE: "the work of {}",
-    RELATIONSHIPS: "who and what {} works with",
-    PATTERNS: "patterns and lessons for {}",
-    GOALS: "goals of {}",
-    UNRESOLVED: "contradictions and open questions",
-    RECENT_EVENTS: "recent events around {}",
-}
-"""The sections in their order, and what to ask memory about for more of one."""
+ORDER = (IDENTITY, ACTIVE, RELATIONSHIPS, PATTERNS, GOALS, UNRESOLVED, RECENT_EVENTS)
+"""The sections in their order."""
 
 CONTEXT = ("decision", "fact", "event", "preference", "task")
 
@@ -86,12 +74,13 @@ REVIEW_NOTE, DOUBT_NOTE = "to be reviewed", "low confidence"
 
 
 class Placement(NamedTuple):
-    """Where a node belongs, and its rank there."""
+    """Where a node belongs, and its rank there; whether others are told it too."""
 
     section: str
     score: float
     note: str = ""
     tier: int = FOR_ALL
+    is_common: bool = False
 
 
 class Facts(NamedTuple):
@@ -137,24 +126,26 @@ def assign_sections(view: "View", scope: AgentScope, share: Share, ids: list[str
     placed = np.flatnonzero(found.is_shown() & (weights > 0))
     scores = rank_all(nodes, weights, scope.moment)[placed].tolist()
     tiers = found.choose_tiers(sections == _ACTIVE, sections == _IDENTITY, sections == _UNRESOLVED)
+    common = found.find_common()[placed].tolist()
     rows = zip(placed.tolist(), sections[placed].tolist(), notes[placed].tolist(), scores, strict=True)
     places = {
         ids[row]: Placement(
-            _TITLES[section],
+            ORDER[section],
             score,
             joined.get(ids[row], "") if section == _RELATIONSHIPS else _NOTES[note],
             tier,
+            is_common,
         )
-        for (row, section, note, score), tier in zip(rows, tiers[placed].tolist(), strict=True)
+        for (row, section, note, score), tier, is_common in zip(
+            rows, tiers[placed].tolist(), common, strict=True
+        )
     }
     if scope.node and scope.node.id in ids:
         places[scope.node.id] = Placement(IDENTITY, AGENT_SCORE, tier=OWN)
     return places
 
 
-_TITLES = tuple(ORDER)
-
-_IDENTITY, _ACTIVE, _RELATIONSHIPS, _PATTERNS, _GOALS, _UNRESOLVED, _RECENT_EVENTS = range(len(_TITLES))
+_IDENTITY, _ACTIVE, _RELATIONSHIPS, _PATTERNS, _GOALS, _UNRESOLVED, _RECENT_EVENTS = range(len(ORDER))
 
 _NOTES = ("", REVIEW_NOTE, DOUBT_NOTE)
 
@@ -179,8 +170,9 @@ class _Candidates:
             contain(known, ids) for known in facts[:4]
         )
         share = facts.share
-        self._shared_out, self._asks, self._relates, self._worked = (
-            contain(known, ids) for known in (share.told, share.questions, share.relations, share.colleagues)
+        self._shared_out, self._common, self._asks, self._relates, self._worked = (
+            contain(known, ids)
+            for known in (share.told, share.common, share.questions, share.relations, share.colleagues)
         )
 
     def is_shown(self) -> Mask:
@@ -229,6 +221,11 @@ class _Candidates:
         weights = np.select(fitting, [weight for _, _, weight in rules], self._weigh_relevance(shared))
         noted = np.select([sections != _UNRESOLVED, review, vague | self._uncertain], [0, 1, 2], 0)
         return sections, weights, noted
+
+    def find_common(self) -> Mask:
+        """Which others are told too, and are not this one's."""
+        common: Mask = (self._common | self._told) & ~(self._tied | self._own)
+        return common
 
     def choose_tiers(self, active: Mask, identity: Mask, unresolved: Mask) -> NDArray[np.intp]:
         """When each gets room: OWN knowledge, what is SHARED by all, what is NEAR, or the REST.

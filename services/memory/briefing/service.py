@@ -4,14 +4,16 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from services.memory.briefing.gathering import add_evidence, find_disputes, find_earlier, gather_by_heading
 from services.memory.briefing.page import (
+    EARLIER_NOTE,
     REST,
     SECTION,
     Item,
@@ -19,9 +21,6 @@ from services.memory.briefing.page import (
     Page,
     Section,
     Unit,
-    add_evidence,
-    escape,
-    find_disputes,
     precedence,
     render_compact,
     render_markdown,
@@ -44,7 +43,6 @@ from services.memory.briefing.sections import (
 from services.memory.briefing.shares import EVENTS
 from services.memory.engine import MemoryEngine
 from services.memory.graph import decay
-from services.memory.ingest.pieces import SEPARATOR
 from services.memory.writes.change import Change, key_of
 from shared.contracts import Briefing, BriefingSection, BriefQuery, Edge, MemoryWrite, Node
 from shared.errors import ActionError
@@ -57,20 +55,15 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 BODY = 1_000  # The most characters of a node's body within a briefing; the whole of it is to be had by its id
-
 METADATA = 1_000  # The most characters of its metadata, as JSON; longer ones are left out
-
 EMPTY = (
     "Memory holds nothing to tell yet. It fills with what agents remember, with files put into the ingest"
     " folder, and with `mailroom memory add`."
 )
 
 NODELESS = "Memory has no node for this agent: here is what it wrote itself and what concerns everybody."
-
 MANY = 200  # Beyond so many nodes a briefing has their bodies shortened to BRIEF_BODY, and no metadata
-
 BRIEF_BODY = 200
-
 CROWD = 15
 """How many of a kind get room by their tier; further ones are the REST, but for decisions and preferences."""
 
@@ -96,7 +89,8 @@ def draft(view: "View", agent: str, moment: float, *, contradictions: bool = Tru
     tiers = {key: spot.tier for key, spot in choice.places.items()}
     disputes = find_disputes(view, choice.contradictions, tiers, scope) if contradictions else []
     disputed = frozenset(item.node.id for unit in disputes for item in unit.items)
-    sections = _make_sections(agent, choice, disputes, disputed)
+    told = {key: choice.nodes[key] for key in choice.places if key not in disputed}
+    sections = _make_sections(agent, choice, disputes, find_earlier(view, told))
     evidence = add_evidence(view, sections[PATTERNS], scope, {*choice.places, *disputed})
     sections[PATTERNS] = evidence
     filled = tuple(section for section in sections.values() if section.units)
@@ -138,26 +132,35 @@ def render(page: Page, query: BriefQuery) -> Briefing:
 
 
 def _make_sections(
-    agent: str, choice: Selection, disputes: Sequence[Unit], disputed: Collection[str]
+    agent: str, choice: Selection, disputes: Sequence[Unit], later: Mapping[str, str]
 ) -> dict[str, Section]:
-    """All sections in order, each with all of its units, best first; equal ones by their ids."""
+    """All sections in order, each with all of its units, best first; equal ones by their ids.
+
+    What has a ``later`` state stands behind that.
+    """
     units: dict[str, list[Unit]] = {title: [] for title in ORDER}
-    for key, spot in choice.places.items():
-        if key not in disputed:
-            item = _make_item(agent, choice.nodes[key], spot)
-            units[spot.section].append(Unit(items=(item,)))
+    disputed = {item.node.id for unit in disputes for item in unit.items}
+    items = {
+        key: _make_item(agent, choice.nodes[key], spot)
+        for key, spot in choice.places.items()
+        if key not in disputed
+    }
+    for key, item in items.items():
+        if key not in later:
+            earlier = [each for each, newer in later.items() if newer == key]
+            before = (msgspec.structs.replace(items[each], note=EARLIER_NOTE) for each in earlier)
+            units[choice.places[key].section].append(Unit(items=(item, *before)))
     units = {title: _demote_crowds(each) for title, each in units.items()}
     units[ACTIVE] = _limit_passing(units[ACTIVE])
     units[UNRESOLVED] = [*disputes, *units[UNRESOLVED]]
     return {
         title: Section(
             title=title,
-            ask=escape(ask.format(agent)),
-            units=tuple(_gather_by_heading(units[title])),
+            units=tuple(gather_by_heading(units[title])),
             omitted=choice.left[title],
             open=title in choice.open,
         )
-        for title, ask in ORDER.items()
+        for title in ORDER
     }
 
 
@@ -169,20 +172,15 @@ def _make_item(agent: str, node: Node, spot: Placement) -> Item:
     is_plain = node.kind in SAID.get(spot.section, ())
     work = node.metadata.get("work")
     body = str(work.get(agent, "")) if isinstance(work, dict) else ""
-    return Item(node=node, score=spot.score, note=note, tier=spot.tier, is_plain=is_plain, body=body)
-
-
-def _gather_by_heading(units: Iterable[Unit]) -> list[Unit]:
-    """The units, together those of one item each that stand under one heading of one file."""
-    gathered: dict[str, Unit] = {}
-    for unit in units:
-        node = unit.items[0].node
-        head, under, _ = node.title.partition(SEPARATOR)
-        shares = under and len(unit.items) == 1 and not unit.items[0].note
-        key = f"{node.source.session}{SEPARATOR}{head}" if shares else node.id
-        first = gathered.get(key)
-        gathered[key] = Unit(items=(*first.items, *unit.items), head=head) if first else unit
-    return [*gathered.values()]
+    return Item(
+        node=node,
+        score=spot.score,
+        note=note,
+        tier=spot.tier,
+        is_common=spot.is_common,
+        is_plain=is_plain,
+        body=body,
+    )
 
 
 def _in_order(units: Iterable[Unit]) -> list[Unit]:
@@ -194,10 +192,10 @@ def _demote_crowds(units: Iterable[Unit]) -> list[Unit]:
     counts: Counter[str] = Counter()
     placed, demoted = [], False
     for unit in _in_order(units):
-        (item,) = unit.items
+        item, *more = unit.items
         counts[item.node.kind] += 1
         if item.tier != REST and item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
-            unit, demoted = Unit(items=(msgspec.structs.replace(item, tier=REST),)), True
+            unit, demoted = Unit(items=(msgspec.structs.replace(item, tier=REST), *more)), True
         placed.append(unit)
     return _in_order(placed) if demoted else placed
 
@@ -207,7 +205,7 @@ def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
     counts: Counter[str] = Counter()
     kept = []
     for unit in units:
-        (item,) = unit.items
+        item = unit.items[0]
         kind = "event" if item.node.kind in EVENTS else item.node.kind
         counts[kind] += item.tier > FOR_ALL
         if item.tier <= FOR_ALL or counts[kind] <= PASSING.get(kind, inf):
@@ -226,25 +224,18 @@ def _shorten_node(node: Node, *, many: bool) -> Node:
 
 
 MAX_AGENTS = 256  # How many agents' briefings are cached; beyond that the oldest one is dropped
-
 AHEAD = 0.1  # Briefings that are kept ready are made again when less than this part of their time is left
-
 IDLE = 5.0  # Seconds without a write or a query after which briefings are made ahead: one computes for 50 ms
-
 AHEAD_EVERY = 60.0  # Seconds after which the briefing of an agent may be made ahead again
-
 CHECK_EVERY = 1.0  # Seconds between two looks at whether memory is idle
-
 FREE_ATTEMPTS = 2
 """How often a briefing is made at the risk that memory is written to meanwhile; then writes have to wait."""
 
 MAX_FORMS = 8  # How many forms of an agent's briefing are cached: each model asks for one
-
 MAX_LISTS = 1_000
 """How many different briefings are counted between two writes; accesses beyond that are not counted."""
 
 MAX_NODES = 2_000  # The most nodes of one write of access counts, the most often accessed first
-
 MAX_EDGES = 1_000  # The most edges that one write reinforces
 
 

@@ -67,12 +67,14 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent is told of what everybody may know.
 
     ``pools`` are the nodes of SHARED kinds, weighed, and whether there are more. ``told`` are those of them
-    and of other kinds that it is told, ``questions`` the open ones, ``relations`` those of CURATED that say
-    who and what there is; ``colleagues`` say of the nodes of other agents on how many goals both worked.
+    and of other kinds that it is told, ``common`` those of them that are
+    nearer to another agent, ``questions`` the open ones, ``relations`` those of CURATED that say who and what
+    there is; ``colleagues`` say of the nodes of other agents on how many goals both worked.
     """
 
     pools: Mapping[str, tuple[dict[str, float], bool]]
     told: Collection[str]
+    common: Collection[str]
     questions: Collection[str]
     relations: Collection[str]
     colleagues: Mapping[str, str]
@@ -97,11 +99,15 @@ def share_out(view: "View", scope: AgentScope, enough: int) -> Share:
     shared = [key for weights, _ in pools.values() for key in weights]
     if len(agents) < FEW or scope.node is None or len(shared) <= LITTLE:
         told.update(shared, news)
+    nearest = set[str]()
     if len(agents) >= FEW and scope.node:
-        told |= _find_fitting(view, scope, dict.fromkeys((*shared, *stated, *news)), agents)
+        ids = dict.fromkeys((*shared, *stated, *news))
+        fitting, nearest = _find_fitting(view, scope, ids, agents)
+        told |= fitting
     return Share(
         pools=pools,
         told=told,
+        common=told - nearest,
         questions=set(questions),
         relations=related,
         colleagues=_count_colleagues(view, scope, agents),
@@ -152,8 +158,11 @@ def _find_questions(notes: Iterable[Node]) -> list[str]:
     return [key for key, asks, under in asking if asks or under in most]
 
 
-def _find_fitting(view: "View", scope: AgentScope, ids: Iterable[str], agents: Mapping[str, str]) -> set[str]:
-    """Those of the nodes that are nearer to this agent than to most others, in what they mean.
+def _find_fitting(
+    view: "View", scope: AgentScope, ids: Iterable[str], agents: Mapping[str, str]
+) -> tuple[set[str], set[str]]:
+    """Those of the nodes that are nearer to this agent than to most others, in what they mean, and those to
+    which it is the nearest.
 
     An agent is where its node and its latest work are. How near a node is to it counts beyond how near nodes
     are to it in general, and beyond how near this one is to all agents. Without vectors all fit.
@@ -168,7 +177,7 @@ def _find_fitting(view: "View", scope: AgentScope, ids: Iterable[str], agents: M
     nearer, beyond = (near > near[0]).sum(axis=0), near[0] - near.mean(axis=0)
     fits = unknown | (nearer == 0) | ((beyond > CLEAR) & (nearer < len(agents) // PART))
     fits[np.argsort(-beyond, kind="stable")[:LEAST]] = True
-    return {*compress(ids, fits.tolist())}
+    return {*compress(ids, fits.tolist())}, {*compress(ids, (nearer == 0).tolist())}
 
 
 def _locate(view: "View", key: str, name: str) -> NDArray[np.float32]:

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from services.memory.briefing.page import EARLIER_NOTE, escape
 from shared.contracts import Briefing, Hit, Response
+from shared.text.display import ELLIPSIS, flatten
 from tests.bench.answers.held import Held
 from tests.bench.answers.story import Change, Story
 
@@ -16,6 +18,7 @@ UNRESOLVED = "Unresolved"
 """The section of briefings that asks about what is not decided: both sides may be there."""
 NOISE = frozenset({"noise", "tasks"})
 RECALLED = 5
+BEGINNING = 60  # Characters by which the line of a node is known
 TITLE = 12
 """The fewest characters of a title by which a quotation is known."""
 
@@ -248,7 +251,9 @@ def briefing_figures(held: Held, briefings: Mapping[str, Briefing], same: Sequen
     }
     rulings = [(agent, ruling) for agent, ids in held.story.rulings.items() for ruling in ids]
     missed = [each for each in rulings if not held.live(each[1]) or each[1] not in shown[each[0]]]
-    stale = _settled(briefings) & {old for change in held.story.changes for old in change.ids[:-1]}
+    outdated = {old for change in held.story.changes for old in change.ids[:-1]}
+    stale = {agent: find_told(briefing) & outdated for agent, briefing in briefings.items()}
+    worst = max(map(len, stale.values()))
     told = [(agent, one) for agent, ids in shown.items() for one in ids]
     noise = [one for agent, one in told if _is_noise(held.labels.get(one, ""), agent)]
     own = [(label.split()[1], key) for key, label in held.labels.items() if label.startswith("private ")]
@@ -262,11 +267,12 @@ def briefing_figures(held: Held, briefings: Mapping[str, Briefing], same: Sequen
             misses=tuple(f"{agent}: {held.titles[ruling]}" for agent, ruling in missed),
         ),
         Figure(
-            name="outdated claims in briefings",
-            value=len(stale),
+            name="outdated claims told as they are, on a page",
+            value=worst,
             of=len(told),
-            most=0,
-            misses=tuple(held.titles[old] for old in stale),
+            most=1,
+            note=", ".join(f"{agent} {len(olds)}" for agent, olds in stale.items()),
+            misses=tuple(f"{agent}: {held.titles[old]}" for agent, olds in stale.items() for old in olds),
         ),
         Figure(
             name="noise in briefings (%)",
@@ -286,14 +292,15 @@ def briefing_figures(held: Held, briefings: Mapping[str, Briefing], same: Sequen
     ]
 
 
-def _settled(briefings: Mapping[str, Briefing]) -> set[str]:
-    """The nodes that some briefing tells as they are, and does not ask about."""
+def find_told(briefing: Briefing) -> set[str]:
+    """The nodes that a briefing tells as they are: neither as a question nor as earlier ones."""
+    earlier = [line for line in briefing.text.splitlines() if f"{EARLIER_NOTE})" in line]
     return {
         node.id
-        for briefing in briefings.values()
         for section in briefing.sections
         if section.title != UNRESOLVED
         for node in section.nodes
+        if not any(escape(flatten(node.title, BEGINNING)).rstrip(ELLIPSIS) in line for line in earlier)
     }
 
 
