@@ -93,14 +93,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.desk", description=__doc__)
     parser.add_argument("--half", action="append", choices=HALVES, help="only this half; may be repeated")
     parser.add_argument(
-        "--misses", action="store_true", help="print what was not right, of the halves work, office and ten"
+        "--misses", action="store_true", help="print what was not right, of the halves work, office, ten and people"
     )
     args = parser.parse_args()
     log.configure("bench", level="error")
     leave_nothing()
     begun = time.monotonic()
     found = uvloop.run(measure(args.half or HALVES))
-    for half in ("work", "office", "ten") if args.misses else ():
+    for half in ("work", "office", "ten", "people") if args.misses else ():
         print_misses(found.get(half, ()))
     figures = {half: count(said) for half, said in found.items()}
     for half, counted in figures.items():
