@@ -8,7 +8,8 @@ from enum import Enum
 import msgspec
 
 from shared.language.sayings import read_sayings
-from shared.language.times.days import Period, find_past, ordinal
+from shared.language.times.days import ordinal
+from shared.language.times.spans import Period, find_past
 from shared.language.times.time_phrases import NUMBERS
 from shared.language.utterance import Act, Utterance
 from shared.text.prose import find_terms

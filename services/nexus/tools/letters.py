@@ -20,7 +20,7 @@ from shared.contracts.emails import SLOT
 from shared.delivery.mailbox import MOST_WORDS, FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
 from shared.language.sayings import read_sayings
-from shared.language.times.days import find_past
+from shared.language.times.spans import find_past
 from shared.language.utterance import LETTER
 from shared.skills.mail import allow_recipient, read_server
 from shared.text.display import count, flatten
