@@ -4,8 +4,10 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from services.nexus.answers.memory_answer import node_statement
-from services.nexus.office.query import Kind, OfficeQuery
+from services.nexus.office.query import SHOW_WAYS, Kind, OfficeQuery
 from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell
 from services.nexus.office.things import Thing, view_dead, view_request
 from services.nexus.routing.request import Request
@@ -72,6 +74,10 @@ async def answer_of_office(context: ToolContext, request: Request, hint: Kind) -
     if not chosen and query.terms:
         chosen = await find_by_meaning(context.agent.memory, text, select(query, things, now, text, kind))
     told = tell(query, kind, chosen, now)
+    if not chosen and query.terms and (query.period or query.states) and not SHOW_WAYS["about"].search(text):
+        words, query = " ".join(query.terms.values()), msgspec.structs.replace(query, terms={})
+        chosen = select(query, things, now, text, kind)
+        told = f"Nothing has the words “{words}”; without them:\n{tell(query, kind, chosen, now)}"
     if kind is Kind.PLANNED:
         told = await _add_night(context, query, told, things, now)
     return _answer(told, chosen)
