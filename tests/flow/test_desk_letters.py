@@ -11,6 +11,7 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import Email, SentEmail, Task, TaskStatus
+from shared.text.display import shorten_id
 from tests.support.office import Office
 from tests.support.server import run_mailroom
 
@@ -83,7 +84,8 @@ async def test_letters_are_found_for_agents_by_command_and_at_the_desk(
         await conductor.commit([submission_entry(task)])
         found = await office.result("nexus", task.task_id, "conductor")
         assert (found.status, ids[sender] in found.evidence_refs) == (TaskStatus.COMPLETED, True), found
-    # by command, by a word that is in it
+    # by command, by the beginning of an id as it is told, and by a word that is in it
+    assert "Farmsense at 38" in await run(office, "mail", "show", shorten_id(ids["scout"]))
     assert "Prices of the soil sensors" in await run(office, "mail", "list", "--contains", "Farmsense")
     # an agent on its own account gets none
     own = Task(

@@ -9,7 +9,7 @@ from shared.language.utterance import Utterance
 
 WAYS = read_sayings(__file__, "replying")
 _LETTER = re.compile(
-    r"^- [^\n]*?(?:\d\d:\d\d, |)(?P<agent>[a-z]+)(?: asks)?: [^\n]*\(mailroom mail show ", re.MULTILINE
+    r"^- (?:[^\n]{,20}\d\d:\d\d, )?(?P<agent>[a-z]+)(?: asks)?: [^\n]*\(mailroom mail show ", re.MULTILINE
 )
 _ASKING = re.compile(r"\(mailroom resume (?P<goal>goal_\w+) --say '\.\.\.'\)")
 MAX_WORDS = 30  # The most words of an answer

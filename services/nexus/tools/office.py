@@ -17,7 +17,7 @@ from shared.contracts import DailySpending, Goal, Hit
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.queries.spending import format_left, format_night, read_night_state
-from shared.text.display import count, flatten
+from shared.text.display import count, flatten, shorten_id
 from shared.text.prose import find_stems, find_terms
 
 WAYS = read_sayings(__file__, "office")
@@ -168,7 +168,8 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
     lines = [
         *(f"- {view_request(each).line}" for each in waiting.approvals),
         *(
-            f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} (mailroom mail show {each.id})"
+            f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} "
+            f"(mailroom mail show {shorten_id(each.id)})"
             for each in waiting.questions
         ),
         *(

@@ -14,7 +14,7 @@ from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Choice, Goal
 from shared.contracts.emails import MAX_CHOICES, SLOT
 from shared.language.sayings import read_sayings
-from shared.text.display import flatten, quote_exactly
+from shared.text.display import flatten, quote_exactly, shorten_id
 from shared.text.prose import find_stems, find_terms
 from shared.timetable import KEPT, read_timetable
 
@@ -257,7 +257,7 @@ async def _answer_question(context: ToolContext, goal_id: str, say: str) -> Answ
     ]
     if not goal_id:
         asked += [
-            (each.sender, each.subject or each.body, f"mailroom mail reply {each.id} {words}")
+            (each.sender, each.subject or each.body, f"mailroom mail reply {shorten_id(each.id)} {words}")
             for each in waiting.questions
         ]
     if not asked:
