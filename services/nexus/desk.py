@@ -108,6 +108,8 @@ class Desk:
         if query.is_name and query.terms and has_effect and "shown_after" not in query.shows:
             return None  # "every Sunday back up the photos" names a plan that there is
         things, hint = await self._work.list_things(request), HINTS.get(decision.tool)
+        if hint is Kind.SPENDING and query.terms:
+            hint = None  # "what does the cheapest sensor cost?" asks of a letter, if one tells of it
         if not is_of_office(query, things, hint, least):
             return None
         if decision.tool == "brief" and "why" not in query.shows and not query.terms:

@@ -47,11 +47,11 @@ def _select_containing(items: list[Mail], wanted: str) -> list[Mail]:
 
 
 async def find_mail(bus: Bus, name: str) -> Mail:
-    """The message with this number or id; raises NotFound if there is none."""
+    """The message with this number, or whose id begins so; raises NotFound if there is none."""
     if name.isdecimal():
         return await read_mail_item(bus, int(name[:20]))
     async for stored in scan_log(bus, subjects.OFFICE, subjects.mail("*", "*")):
-        if name.encode() in stored.data and (item := parse_mail(stored)) is not None and item.id == name:
+        if name.encode() in stored.data and (item := parse_mail(stored)) and item.id.startswith(name):
             return item
     raise NotFound(f"There is no message {name[:64]!r}", "'mailroom mail list' shows their numbers")
 

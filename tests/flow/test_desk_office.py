@@ -17,6 +17,7 @@ from shared.contracts import (
     StateChanged,
     TaskStatus,
 )
+from shared.text.display import shorten_id
 from tests.support.asking import ask_nexus
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -136,9 +137,9 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
     )
     assert "Today: 12,900 tokens, $0.11." in (await say(desk, "How many tokens have been used today?")).text
     for text in ("What did scout write me?", "newest letter", "is there mail about a licence"):
-        assert letter.id in (await say(desk, text)).text
+        assert f"mailroom mail show {shorten_id(letter.id)}" in (await say(desk, text)).text
     reply = (await say(desk, "Reply to scout: that is fine, we keep it")).text
-    assert f"mailroom mail reply {letter.id} 'that is fine, we keep it'" in reply
+    assert f"mailroom mail reply {shorten_id(letter.id)} 'that is fine, we keep it'" in reply
     assert "There is no server to send mail with" in (await say(desk, "email me the morning briefing")).text
     assert "No letters from critic" in (await say(desk, "any mail from the critic?")).text
     agents = (await say(desk, "who is down?")).text

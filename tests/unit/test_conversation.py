@@ -634,3 +634,92 @@ def test_words_beside_a_time_are_no_name() -> None:
 def test_a_sentence_of_its_own_takes_the_place_of_no_value(said: str) -> None:
     kept = talk("the number ends in 73 now", "I shall remember: it ends in 73", route="tool:correct")
     assert not resolve(said, kept, NOW).understood
+
+
+LETTERS = talk(
+    "what did the engineer write",
+    "- today 08:30, engineer: Which branch? - main or release-2? (mailroom mail show 01a22bcb-1f6f)\n"
+    "main or release-2?",
+    route="tool:mail",
+)
+TWO_LETTERS = talk(
+    "what waits for me?",
+    "2 things wait for you:\n- scout asks: Dutch sources? (mailroom mail show 01a22bcb-1f6f)\n"
+    "- critic asks: Which patch? (mailroom mail show 01a22bcb-1f60)",
+    route="tool:waiting",
+)
+ASKING = talk(
+    "what waits for me?",
+    "1 thing waits for you:\n"
+    "- About 'Plan the store': Postgres or SQLite? (mailroom resume goal_abcdef12 --say '...')",
+    route="tool:waiting",
+)
+EVENT = talk(
+    "when is the dentist",
+    "Next, tomorrow:\n- Tue 2026-12-01 15:30 to 16:15 Dentist, Marktgasse 4",
+    route="tool:calendar",
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "meant"),
+    [
+        (LETTERS, "tell him release-2", "/send_mail reply to engineer: release-2"),
+        (LETTERS, "answer her: main please", "/send_mail reply to engineer: main please"),
+        (LETTERS, "write back that it can wait", "/send_mail reply to engineer: it can wait"),
+        (LETTERS, "ok let them know that both are fine", "/send_mail reply to engineer: both are fine"),
+        (LETTERS, "reply: main", "/send_mail reply to engineer: main"),
+        (LETTERS, "could you say to him no", "/send_mail reply to engineer: no"),
+        (ASKING, "answer: use Postgres", "/approve answer goal_abcdef12: use Postgres"),
+        (ASKING, "yes, the second one", "/approve answer goal_abcdef12: yes, the second one"),
+        (ASKING, "the second one", "/approve answer goal_abcdef12: the second one"),
+        (ASKING, "use Postgres", "/approve answer goal_abcdef12: use Postgres"),
+        (ASKING, "go with SQLite for now", "/approve answer goal_abcdef12: go with SQLite for now"),
+        (ASKING, "no, neither", "/approve answer goal_abcdef12: no, neither"),
+        (SET, "the day before please", "Move the reminder r81c2aabbcc 1 day earlier"),
+        (SET, "hmm, the day before that", "Move the reminder r81c2aabbcc 1 day earlier"),
+        (SET, "on the day after instead", "Move the reminder r81c2aabbcc 1 day later"),
+        (SET, "no, the week before", "Move the reminder r81c2aabbcc 1 week earlier"),
+        (SET, "rather the hour before", "Move the reminder r81c2aabbcc 1 hour earlier"),
+        (EVENT, "remind me the day before", "Remind me on 2026-11-30 at 15:30 of Dentist"),
+        (EVENT, "and remind me an hour before that", "Remind me on 2026-12-01 at 14:30 of Dentist"),
+        (EVENT, "please ping me half an hour ahead", "Remind me on 2026-12-01 at 15:00 of Dentist"),
+        (
+            EVENT,
+            "can you remind me about it two days in advance",
+            "Remind me on 2026-11-29 at 15:30 of Dentist",
+        ),
+        (EVENT, "alert me 10 minutes earlier too", "Remind me on 2026-12-01 at 15:20 of Dentist"),
+    ],
+)
+def test_what_was_told_is_answered_or_reminded_of(before: Conversation, said: str, meant: str) -> None:
+    found = resolve(said, before, NOW)
+    assert (found.text, found.reply) == (meant, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "choices"),
+    [
+        (
+            SET,
+            "remind me the day before",
+            [
+                "Move the reminder r81c2aabbcc 1 day earlier",
+                "Remind me on 2026-03-18 at 14:30 of call the agency",
+            ],
+        ),
+        (TWO_LETTERS, "tell him yes", ["/send_mail reply to scout: yes", "/send_mail reply to critic: yes"]),
+    ],
+)
+def test_of_two_readings_it_is_asked_which(before: Conversation, said: str, choices: list[str]) -> None:
+    found = resolve(said, before, NOW)
+    assert found.asks is not None
+    assert [each.text for each in found.asks.choices] == choices
+
+
+@pytest.mark.parametrize(
+    "said", ["what did he mean?", "yes?", "which branches are there", "run the tests of ~/src/kiln"]
+)
+def test_what_asks_or_orders_is_no_answer_to_a_letter(said: str) -> None:
+    assert "reply to" not in resolve(said, LETTERS, NOW).text
+    assert "/approve" not in resolve(said, ASKING, NOW).text

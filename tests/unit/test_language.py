@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.language.sayings import WORDS, Sayings, read_sayings
+from shared.language.spelling import mend
 from shared.language.utterance import Act, read_utterance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,3 +118,20 @@ def test_a_message_is_read_once() -> None:
 )
 def test_what_is_written_short_is_read_in_full(text: str, spelled: str) -> None:
     assert read_utterance(text).spelled == spelled
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ("any leters i havnt anwsered", "any letters i havnt answered"),
+        ("run teh tests of ~/src/tonigth tonigth", "run the tests of ~/src/tonigth tonight"),
+        ("remnid me tomorow", "remind me tomorrow"),
+        ("put it in my calender on thrusday", "put it in my calendar on thursday"),
+        ("cancle the serach", "cancel the search"),
+        ("it is cold in three studios", "it is cold in three studios"),
+        ("the remainder of the massage", "the remainder of the massage"),
+        ("Mali wrote 'tonigth' to emil@example.org", "Mali wrote 'tonigth' to emil@example.org"),
+    ],
+)
+def test_mistyped_words_of_requests_are_mended(text: str, mended: str) -> None:
+    assert mend(text) == mended

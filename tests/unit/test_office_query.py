@@ -9,7 +9,7 @@ import pytest
 from services.nexus.office.query import Kind, OfficeQuery, read_query
 from services.nexus.office.telling import find_rows, is_of_office, match, select, tell
 from services.nexus.office.things import Thing, read_reports
-from shared.language.times.days import find_past
+from shared.language.times.spans import find_past
 from shared.language.utterance import read_utterance
 from shared.memory.nearest import match_words
 from shared.text.prose import find_stems, find_terms
@@ -197,6 +197,11 @@ def test_one_thing_is_told_in_full_and_many_are_counted() -> None:
         ("in February", "02-01T00:00", "03-01T00:00"),
         ("last weekend", "03-14T00:00", "03-16T00:00"),
         ("on 2026-03-02", "03-02T00:00", "03-03T00:00"),
+        ("letters of 2 March", "03-02T00:00", "03-03T00:00"),
+        ("since 2 March", "03-02T00:00", "03-18T14:05"),
+        ("what was done the day before yesterday", "03-16T00:00", "03-17T00:00"),
+        ("this quarter", "01-01T00:00", "04-01T00:00"),
+        ("in the past week", "03-11T14:05", "03-18T14:05"),
     ],
 )
 def test_times_that_are_over(text: str, since: str, until: str) -> None:
@@ -222,6 +227,14 @@ def test_times_that_are_over(text: str, since: str, until: str) -> None:
 def test_what_is_ahead_is_not_over(text: str) -> None:
     found = find_past(text, NOW)
     assert found is None or found.since < NOW
+
+
+def test_a_day_of_this_year_that_comes_is_over_only_for_what_asks_of_the_past() -> None:
+    assert find_past("what is planned on 12 December", NOW) is None
+    found = find_past("what happened on 12 December", NOW, alone=True)
+    assert found is not None
+    assert found.since.date().isoformat() == f"{NOW.year - 1}-12-12"
+    assert find_past("between August and October", NOW, alone=True) is None
 
 
 def test_texts_are_matched_by_rare_words_first() -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from shared.clock import parse_timestamp
 from shared.contracts import Hit, Node
-from shared.language.times.spans import NamedSpan, Span, find_past_span, find_spans
+from shared.language.times.spans import LONGEST_DAY, NamedSpan, Period, Span, find_past, find_spans
 from shared.text.prose import find_names, find_stems, find_terms, stem_term
 
 HAPPENED = frozenset({"event", "episodic", "task", "agent"})
@@ -37,7 +37,6 @@ GENERAL = frozenset(
 )
 """Words of a question that asks for all that happened."""
 TELLING = frozenset({*HAPPENED, "decision", "observation"})  # Kinds of what is of its own day
-LONGEST_DAY = 90_000.0  # Seconds of a day on which clocks are put back
 DECIDED = frozenset(map(stem_term, ("decide", "agree")))
 _OPENS = re.compile(
     r"(?i)^\W*(?:(?:and|so|tell\s+me|do\s+you\s+know|in|on|at|back)\b[\s,]+)*(?:what|any|anything|something|did|(?:is|was|were)\s+there)\b"
@@ -73,16 +72,15 @@ class AskedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_asked_time(question: str, now: datetime) -> AskedTime | None:
     """The past time that a question asks about; None if it names none, or asks about now."""
-    found = find_past_span(question, now)
+    found = find_past(question, now, alone=True)
     if found is None:
         return None
-    head, named = question[: found.begin], question[found.begin : found.end]
+    head, named = question[: found.start], question[found.start : found.stop]
     verb = _AUXILIARY.search(_COURTESY.sub("", _cut(question, found)))
     if verb and verb["present"] and not _BEHIND.search(named):
         return None
-    span = Span(float("-inf"), found.span.start) if _BEFORE.search(head) else found.span
-    if re.search(r"(?i)\bsince\s+$", head):
-        span = Span(found.span.start, now.timestamp())
+    span = Span(found.since.timestamp(), found.until.timestamp())
+    span = Span(float("-inf"), span.start) if _BEFORE.search(head) else span
     rest = _COURTESY.sub("", _cut(question, found)).strip()
     terms = frozenset(find_terms(rest)) - GENERAL
     return AskedTime(
@@ -95,11 +93,11 @@ def read_asked_time(question: str, now: datetime) -> AskedTime | None:
     )
 
 
-def _cut(question: str, found: NamedSpan) -> str:
+def _cut(question: str, found: Period) -> str:
     """The question without the time, and the words that point at it."""
-    head = _BEFORE.sub("", _UNTIL.sub("", _SINCE.sub("", question[: found.begin])))
+    head = _BEFORE.sub("", _UNTIL.sub("", _SINCE.sub("", question[: found.start])))
     return (
-        " ".join(f"{_POINTS.sub('', head)} {question[found.end :]}".split()).lstrip(" ,").replace(" ?", "?")
+        " ".join(f"{_POINTS.sub('', head)} {question[found.stop :]}".split()).lstrip(" ,").replace(" ?", "?")
     )
 
 

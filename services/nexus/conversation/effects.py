@@ -40,6 +40,14 @@ _MOVED_TO = re.compile(
     re.MULTILINE,
 )
 """How an answer tells one that was moved."""
+_ADDED = re.compile(
+    r"^Added to the calendar: (?P<text>.+), \w+ (?P<at>\d+ \w+ \d{4} at \d\d:\d\d)", re.MULTILINE
+)
+_EVENT_AT = re.compile(
+    r"\w{3} (?P<day>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d)(?: to (?:\w{3} [\d-]+ )?\d\d:\d\d)?"
+    r" (?P<text>[^,\n]+)"
+)
+"""How answers tell an event that was added, or is in the calendar."""
 ENDS = {
     "goal": ("/stop {ref}", "cancel goal {ref}"),
     "job": ("/stop {ref}", "cancel job {ref}"),
@@ -164,6 +172,7 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
         )
     if (pushed := WAYS["pushed"].fullmatch(WAYS["after"].sub("", text).strip(" .!,"))) and named:
         bare = f"{pushed['amount']} {'earlier' if pushed['earlier'] else 'later'}"
+    bare = WAYS.rewrite("day_beside", bare)
     by = WAYS["by"].fullmatch(bare)
     time = "" if by else format_time_answer(bare)
     if not (by or time) or turn.failed:
@@ -211,6 +220,36 @@ def _set_another(another: re.Match[str], turn: ConversationTurn) -> Resolved | N
     at = at - away if another["way"].lower() in ("earlier", "sooner", "before") else at + away
     whole = f"Remind me on {at:%Y-%m-%d} at {at:%H:%M} to {told['text']}"
     return Resolved(text=whole, understood=whole)
+
+
+def remind_before(said: Utterance, conversation: Conversation) -> Resolved | None:
+    """A reminder so long before the event that was told of last; of a reminder it asks what is meant."""
+    turn, found = conversation.turns[-1], WAYS["remind_before"].fullmatch(said.bare)
+    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer) or _ADDED.search(turn.answer)
+    event = _EVENT_AT.search(turn.answer) if turn.route == "tool:calendar" else None
+    if not found or turn.failed or not (told or event):
+        return None
+    amount = re.sub(r"(?i)^the ", "1 ", found["amount"])
+    if event:
+        at, text = datetime.fromisoformat(f"{event['day']}T{event['clock']}"), event["text"]
+    else:
+        assert told
+        at, text = datetime.strptime(told["at"], "%d %B %Y at %H:%M"), told["text"]  # noqa: DTZ007 - local
+    earlier = at - read_amount(amount)
+    whole = f"Remind me on {earlier:%Y-%m-%d} at {earlier:%H:%M} of {text}"
+    named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
+    if len(named) != 1:
+        return Resolved(text=whole, understood=whole)
+    choices = (
+        Choice(
+            label=f"move it to {earlier:%A} at {earlier:%H:%M}",
+            text=f"Move the reminder {named[0]} {amount} earlier",
+        ),
+        Choice(label="one more reminder then", text=whole),
+    )
+    asks = AskedBack(choices=choices)
+    reply = format_question("Shall I move it, or remind you twice? Answer with a number.", asks)
+    return Resolved(text=whole, reply=reply, route="tool:reminder_change", asks=asks)
 
 
 def _set_same(time: str, turn: ConversationTurn) -> Resolved | None:

@@ -13,12 +13,14 @@ from services.nexus.conversation.effects import (
     find_ended,
     has_effect,
     is_reading,
+    remind_before,
     stay,
 )
 from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_goal, find_mentioned, find_paths, look_at
 from services.nexus.conversation.pending import Resolved, settle
 from services.nexus.conversation.references import ask_of_event, find_numbered, refer
+from services.nexus.conversation.replying import reply
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
 from shared.contracts.emails import CUT
 from shared.language.sayings import read_sayings
@@ -50,7 +52,7 @@ def resolve(
     if not conversation.turns or text.lstrip().startswith("/"):
         instead = None if with_model else WAYS["instead"].fullmatch(text)
         return (instead and _ask_whose(text, instead["other"], conversation)) or whole
-    if ended := find_ended(said, conversation):
+    if ended := (None if with_model else reply(said, conversation)) or find_ended(said, conversation):
         return ended
     numbered = find_numbered(said, conversation)
     if with_model:  # a model knows more than what was named last
@@ -63,7 +65,8 @@ def resolve(
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
     if altered := (
-        ask_of_event(said, conversation)
+        remind_before(said, conversation)
+        or ask_of_event(said, conversation)
         or alter(said, conversation)
         or amend(said, turn)
         or look_at(said, conversation)

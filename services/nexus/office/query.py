@@ -8,9 +8,10 @@ from enum import Enum
 import msgspec
 
 from shared.language.sayings import read_sayings
-from shared.language.times.days import Period, find_past, ordinal
+from shared.language.times.days import ordinal
+from shared.language.times.spans import Period, find_past
 from shared.language.times.time_phrases import NUMBERS
-from shared.language.utterance import Act, Utterance
+from shared.language.utterance import Act, Utterance, find_sentence_act
 from shared.text.prose import find_terms
 
 KIND_WAYS = read_sayings(__file__, "kinds")
@@ -111,11 +112,13 @@ def read_query(said: Utterance, now: datetime, names: Collection[str]) -> Office
     kind = _narrow(Kind.AGENT if named else kind, states, agents, is_over=period is not None)
     states = states - {"running"} if period else states
     most, number = _read_most(rest, shows)
-    terms = _find_terms(rest, states, {*names, *(f"{each}s" for each in names), number})
+    terms = _find_terms(_drop_asides(rest), states, {*names, *(f"{each}s" for each in names), number})
     if terms and (named or kind is Kind.SPENDING):
         # "what did scout say about the prices?"; "what does the sensor cost?" asks of no budget
-        costs = KIND_WAYS["spending"].finditer(rest) if kind is Kind.SPENDING else ()
-        terms, kind = terms | find_terms(" ".join(found[0] for found in costs)), None
+        is_told = KIND_WAYS["letter"].search(text)  # "it was in a letter"
+        costs = KIND_WAYS["spending"].finditer(rest) if kind is Kind.SPENDING and not is_told else ()
+        terms |= find_terms(" ".join(found[0] for found in costs))
+        kind = Kind.LETTER if is_told else None
     return OfficeQuery(
         kind=kind,
         terms=terms,
@@ -170,6 +173,13 @@ def _read_place(rest: str) -> int:
     found = [*SHOW_WAYS["place"].finditer(rest)]
     nth = next((ordinal(each["nth"].lower()) for each in found if each["nth"]), 1)
     return nth + sum(not each["nth"] for each in found) if found else 0
+
+
+def _drop_asides(rest: str) -> str:
+    """What asks, without the clauses that only tell: "what is done, I have to report upwards"."""
+    clauses = re.split(r"\s*[,;–—]\s+", rest)
+    asking = [each for each in clauses if find_sentence_act(each) is not Act.STATEMENT]
+    return ", ".join(asking or clauses)
 
 
 def _find_terms(rest: str, states: Collection[str], known: Collection[str]) -> dict[str, str]:

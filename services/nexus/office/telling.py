@@ -13,7 +13,8 @@ from shared.memory import Memory
 from shared.memory.nearest import match_meaning, match_words
 from shared.text.prose import find_stems
 
-MOST_MISSING = 0.25  # The most words of a question, a share, that the thing it is about may lack
+MOST_MISSING, MOST_OF_LETTER = 0.25, 0.5
+"""The most words of a question, a share, that the thing it is about may lack; of one for a letter."""
 MOST_ROWS = 10  # The most findings of a report that are told
 MOST_SHOWN = 8  # The most things of an answer
 NAMES = {
@@ -86,7 +87,8 @@ def is_of_office(query: OfficeQuery, things: Sequence[Thing], hint: Kind | None,
     if not query.terms:
         return query.kind is not None or bool(hint and (query.states or query.shows or query.period))
     found = match(list_asked(query, things), query.terms)
-    if not found.things or len(found.missing) > MOST_MISSING * len(query.terms):
+    most = MOST_OF_LETTER if query.kind is Kind.LETTER else MOST_MISSING
+    if not found.things or len(found.missing) > most * len(query.terms):
         return False
     comes = "comes" in query.shows and found.things[0].kind is Kind.PLANNED
     shown = comes or "shown_after" in query.shows

@@ -28,7 +28,7 @@ from shared.errors import BusError
 from shared.queries.office import OfficeReader, is_question
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_specialists, read_agents
-from shared.text.display import count, flatten
+from shared.text.display import count, flatten, shorten_id
 from shared.text.prose import find_stems
 from shared.text.times import format_span
 from shared.timetable import KEPT, due_time, list_next, read_timetable
@@ -192,14 +192,15 @@ def _view_letter(sent: SentEmail, asks: bool, now: datetime) -> Thing:
     at = parse_timestamp(email.created_at)
     state = "unanswered" if asks else "done"
     answered = f"Your answer: {flatten(sent.answer.body, 500)}" if sent.answer else ""
-    waits = "It waits for your answer: mailroom mail reply" if asks else ""
+    short = shorten_id(email.id)
+    waits = f"It waits for your answer: mailroom mail reply {short}" if asks else ""
     name = f"{format_when(at, now)}, {email.sender}: {flatten(email.subject or email.body, 120)}"
     return Thing(
         kind=Kind.LETTER,
         ref=email.id,
         words=f"{email.subject} {email.body}"[:SEARCHED],
-        line=f"{name} - {flatten(email.body, 200)} (mailroom mail show {email.id})",
-        more="\n".join(filter(None, [email.body[:LONG], answered, f"{waits} {email.id}" if asks else ""])),
+        line=f"{name} - {flatten(email.body, 200)} (mailroom mail show {short})",
+        more="\n".join(filter(None, [email.body[:LONG], answered, waits])),
         at=at,
         began=at,
         who=frozenset({email.sender}),

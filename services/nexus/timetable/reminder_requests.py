@@ -68,6 +68,8 @@ def find_intent(text: str) -> ReminderIntent | None:
     first = next(iter(split_sentences(text)), "")
     if WATCH.fullmatch(text.strip()):
         return ReminderIntent.SET
+    if WAYS["setting"].search(first):
+        return ReminderIntent.SET
     for intent, pattern in (
         (ReminderIntent.SNOOZE, WAYS["snooze"]),
         (ReminderIntent.UNDO, WAYS["undo"]),
@@ -76,7 +78,7 @@ def find_intent(text: str) -> ReminderIntent | None:
     ):
         if pattern.search(first):
             return intent
-    if WAYS["setting"].search(first) or (WAYS["calling"].search(first) and find_phrases(first)):
+    if WAYS["calling"].search(first) and find_phrases(first):
         return ReminderIntent.SET
     if (found := WAYS["remind"].search(text)) and not WAYS["list"].search(first):
         before = text[: found.start()]

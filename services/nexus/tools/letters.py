@@ -20,10 +20,10 @@ from shared.contracts.emails import SLOT
 from shared.delivery.mailbox import MOST_WORDS, FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
 from shared.language.sayings import read_sayings
-from shared.language.times.days import find_past
+from shared.language.times.spans import find_past
 from shared.language.utterance import LETTER
 from shared.skills.mail import allow_recipient, read_server
-from shared.text.display import count, flatten
+from shared.text.display import count, flatten, shorten_id
 from shared.text.prose import find_terms
 
 WAYS = read_sayings(__file__, "letters")
@@ -196,7 +196,7 @@ async def send_letter(context: ToolContext, request: Request, letter: Letter) ->
                 text=f"A reply to {letter.recipient}, about "
                 f"{flatten(asked.subject or asked.body, 120)!r}: {letter.body}\n"
                 f"It was written to you, so only you can answer it; nothing is sent yet:\n"
-                f"mailroom mail reply {asked.id} {shlex.quote(letter.body)}",
+                f"mailroom mail reply {shorten_id(asked.id)} {shlex.quote(letter.body)}",
                 outcome=ResultOutcome.FAILED,
                 citations=(asked.id,),
             )

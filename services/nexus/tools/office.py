@@ -4,8 +4,10 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from services.nexus.answers.memory_answer import node_statement
-from services.nexus.office.query import Kind, OfficeQuery
+from services.nexus.office.query import SHOW_WAYS, Kind, OfficeQuery
 from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell
 from services.nexus.office.things import Thing, view_dead, view_request
 from services.nexus.routing.request import Request
@@ -15,7 +17,7 @@ from shared.contracts import DailySpending, Goal, Hit
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.queries.spending import format_left, format_night, read_night_state
-from shared.text.display import count, flatten
+from shared.text.display import count, flatten, shorten_id
 from shared.text.prose import find_stems, find_terms
 
 WAYS = read_sayings(__file__, "office")
@@ -72,6 +74,10 @@ async def answer_of_office(context: ToolContext, request: Request, hint: Kind) -
     if not chosen and query.terms:
         chosen = await find_by_meaning(context.agent.memory, text, select(query, things, now, text, kind))
     told = tell(query, kind, chosen, now)
+    if not chosen and query.terms and (query.period or query.states) and not SHOW_WAYS["about"].search(text):
+        words, query = " ".join(query.terms.values()), msgspec.structs.replace(query, terms={})
+        chosen = select(query, things, now, text, kind)
+        told = f"Nothing has the words “{words}”; without them:\n{tell(query, kind, chosen, now)}"
     if kind is Kind.PLANNED:
         told = await _add_night(context, query, told, things, now)
     return _answer(told, chosen)
@@ -162,7 +168,8 @@ async def tell_waiting(context: ToolContext, request: Request, _: Words) -> Answ
     lines = [
         *(f"- {view_request(each).line}" for each in waiting.approvals),
         *(
-            f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} (mailroom mail show {each.id})"
+            f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} "
+            f"(mailroom mail show {shorten_id(each.id)})"
             for each in waiting.questions
         ),
         *(

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 
 import msgspec
 
@@ -13,7 +14,7 @@ from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Choice, Goal
 from shared.contracts.emails import MAX_CHOICES, SLOT
 from shared.language.sayings import read_sayings
-from shared.text.display import flatten, quote_exactly
+from shared.text.display import flatten, quote_exactly, shorten_id
 from shared.text.prose import find_stems, find_terms
 from shared.timetable import KEPT, read_timetable
 
@@ -217,6 +218,8 @@ _REFUSES = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont",
 
 async def answer_approval(context: ToolContext, request: Request, _: Words) -> Answer:
     """The command that answers the request: the broker takes answers from people, not from agents."""
+    if answers := WAYS["answers"].fullmatch(request.text.strip()):
+        return await _answer_question(context, answers["goal"] or "", answers["say"])
     waiting = await context.office.approvals(await context.office.goals())
     if not waiting:
         return ask_back("Nothing waits for your approval.")
@@ -244,6 +247,27 @@ async def answer_approval(context: ToolContext, request: Request, _: Words) -> A
     return Answer(text="\n".join([UNANSWERED, *lines]))
 
 
+async def _answer_question(context: ToolContext, goal_id: str, say: str) -> Answer:
+    """The command that answers what a goal asks, or a letter: the only one, or that of ``goal_id``."""
+    waiting, words = await context.office.waiting(await context.office.goals()), shlex.quote(say)
+    asked = [
+        (each.text, each.question, f"mailroom resume {each.goal_id} --say {words}")
+        for each in waiting.asking
+        if goal_id in ("", each.goal_id)
+    ]
+    if not goal_id:
+        asked += [
+            (each.sender, each.subject or each.body, f"mailroom mail reply {shorten_id(each.id)} {words}")
+            for each in waiting.questions
+        ]
+    if not asked:
+        return ask_back("No question waits for your answer.")
+    head = UNSENT if len(asked) == 1 else "Several questions wait; which one is it? Nothing is sent yet:"
+    lines = [f"- {flatten(who, 80)} asks: {flatten(what, 300)}\n  {order}" for who, what, order in asked]
+    return Answer(text="\n".join([head, *lines]))
+
+
+UNSENT = "Only a person can answer a question, in the inbox or with the command; nothing is sent yet:"
 APPROVE = Tool(
     name="approve",
     description="leads you to approve or refuse what agents ask for",

@@ -240,8 +240,8 @@ SET_UP = (
     "every Sunday at 3 back up the photo archive",
     "on the 1st of every month at 12 check the links of ~/site",
     "tonight rebuild the search index of ~/archive",
-    "remind me tomorrow at 9 to call the kiln supplier",
 )
+REMINDED = "remind me tomorrow at 9 to call the kiln supplier"
 
 
 def write_events(today: date) -> str:
@@ -283,17 +283,17 @@ async def open_busy(*, full: bool = False) -> AsyncIterator[Office]:
     ):
         await plant(office, datetime.now(ZoneInfo(zone)))
         await join(office, ends, Cortex, load_profile(ROOT / "services" / "cortex" / "profile.yaml"))
-        for text in SET_UP:
-            await _say(office, text)
+        await put_back(office)
+        await _say(office, REMINDED)
         paused = (await _say(office, "list my schedules")).text.split("check the links")[0].split()
         await _say(office, f"/schedule pause {[each for each in paused if _SCHEDULE.fullmatch(each)][-1]}")
         yield office
 
 
 async def put_back(office: Office) -> None:
-    """Plan again what of the set-up a message ended, as others are asked of it."""
+    """Plan what of the set-up is not planned: at first all, then what a message ended."""
     planned = (await _say(office, "list my schedules")).text
-    for text in SET_UP[:-1]:
+    for text in SET_UP:
         if " ".join(text.split()[-3:]) not in planned:
             await _say(office, text)
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import msgspec
 
-BUSY = {"office": False, "office_held": False, "ten": True, "ten_held": True}
+BUSY = {
+    "office": False,
+    "office_held": False,
+    "ten": True,
+    "ten_held": True,
+    "people": True,
+    "people_held": True,
+}
 """What is asked of an office in which much has happened, and whether that has a full calendar too."""
 HALVES = ("work", "held", "fresh", *BUSY)
 FOLDER = Path(__file__).parent

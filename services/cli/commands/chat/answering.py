@@ -5,6 +5,7 @@ The front desk names the command and can do neither. What is shown is read here,
 
 import asyncio
 import re
+import shlex
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from shared.errors import BusUnavailable, NotFound, Refused
 from shared.text.display import clean, clean_block
 from shared.views.approval import Approval, Approvals, Decision
 from shared.views.desk import LIFETIME, Note, SessionSummary, Turn
+from shared.views.listed import Mail, NewLetter, SentLetter, SubmittedGoal
 
 RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
 PATIENCE = 600.0  # Seconds that an answer is waited for
@@ -217,17 +219,22 @@ class ShownAnswer:
 Ask = Callable[[str], Awaitable[bool]]  # Asks a person, and tells whether the answer was yes
 _OFFERED = re.compile(
     r"\bmailroom (?:approvals (?P<verb>grant|refuse) (?P<approval>[0-9a-f-]{12,36})"
-    r"|memory forget (?P<memory>[\w-]+))"
+    r"|memory forget (?P<memory>[\w-]+)"
+    r"|(?P<send>resume|mail reply) (?P<to>[\w-]+) (?:--say )?(?P<words>'.*'|[^\s']+)$)",
+    re.MULTILINE | re.DOTALL,
 )
-ROUTES = frozenset({"tool:approve", "tool:forget"})
+ROUTES = frozenset({"tool:approve", "tool:forget", "tool:send_mail"})
 """The answers after which it is asked whether what they name is to be done."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """One act of a person: ``verb`` is grant, refuse or forget, ``ref`` the id of what it is about."""
+    """One act of a person: ``verb`` is grant, refuse, forget, resume a goal or mail reply, ``ref`` the id of
+    what it is about, ``words`` what is sent.
+    """
 
     verb: str
     ref: str
+    words: str = ""
 
 
 def find_offers(answer: Response) -> list[Offer]:
@@ -235,15 +242,36 @@ def find_offers(answer: Response) -> list[Offer]:
     if answer.route_used not in ROUTES:
         return []
     offers = [
-        Offer(verb=found["verb"] or "forget", ref=found["approval"] or found["memory"])
+        Offer(
+            verb=found["verb"] or found["send"] or "forget",
+            ref=found["approval"] or found["to"] or found["memory"],
+            words=" ".join(shlex.split(found["words"] or "")),
+        )
         for found in _OFFERED.finditer(answer.text)
     ]
-    return [] if len(offers) > 1 and offers[0].verb == "forget" else offers
+    is_open = len(offers) > 1 and offers[0].verb not in ("grant", "refuse")  # which one, a person says
+    return [] if is_open else offers
 
 
 async def carry_out(offer: Offer, ask: Ask) -> None:
     """Show what an act is about as it is stored, ask, and do it after a yes."""
-    await (_forget(offer, ask) if offer.verb == "forget" else _answer(offer, ask))
+    if offer.words:
+        await _send(offer, ask)
+    else:
+        await (_forget(offer, ask) if offer.verb == "forget" else _answer(offer, ask))
+
+
+async def _send(offer: Offer, ask: Ask) -> None:
+    """Send what is answered to a goal or a letter, after a yes."""
+    if not await ask(f"Send “{clean(offer.words)}”?"):
+        click.echo("It is not sent.")
+    elif offer.verb == "resume":
+        api.post(f"{api.goal_path(offer.ref)}/say", SubmittedGoal, {"text": offer.words})
+        click.echo("The goal goes on.")
+    else:
+        letter = api.get(f"/mail/{api.segment(offer.ref)}", Mail)
+        api.post("/mail", SentLetter, NewLetter(reply_to=letter.number, body=offer.words))
+        click.echo("Sent.")
 
 
 async def _answer(offer: Offer, ask: Ask) -> None:
