@@ -98,6 +98,10 @@ class NotApproved(ActionError):
     """The policy denies it, or a person did not approve it."""
 
 
+class Unanswered(NotApproved):
+    """A person was asked, and did not answer in time."""
+
+
 class ModelError(ActionError):
     """The model did not answer as asked."""
 

@@ -1,9 +1,14 @@
-"""Writing files so that a crash leaves the old content or the new one, never a part of it."""
+"""Writing files so that a crash leaves the old content or the new one, and locks between processes."""
 
+import asyncio
 import contextlib
+import fcntl
 import os
 import secrets
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+LOCK_POLL = 0.1  # Seconds between two attempts at a lock that another process holds
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
@@ -34,3 +39,20 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.asynccontextmanager
+async def hold_lock(path: Path) -> AsyncIterator[None]:
+    """Hold the lock ``path``, a file that is made for it; a process that dies releases it.
+
+    Waits as long as another process, or task, holds it. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with path.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(LOCK_POLL)
+        yield

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,6 +24,35 @@ OF_HOSTS = ("command", "args", "env", "cwd", "url", "headers")
 """What is taken from the ``mcpServers`` of a host's file; the rest means something to that host alone."""
 
 
+class OAuth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How to sign in at the ``url`` of a server, where it is not enough that Mailroom registers itself there.
+
+    ``client`` is what the service calls Mailroom: an id that was given out, or the https address of a
+    document that describes it. ``secret`` is the path of a file with the secret of that id, ``issuer`` the
+    service that may get it. ``scope`` is asked for beside what the server wants; ``redirect`` is where the
+    browser returns to, on this machine. With the ``grant`` client_credentials nobody signs in: the secret, or
+    a private key (PEM) in its place, is enough.
+    """
+
+    client: str = ""
+    secret: str = ""
+    issuer: str = ""
+    scope: str = ""
+    redirect: str = "http://127.0.0.1:0/callback"
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+
+    def __post_init__(self) -> None:
+        if self.signs_itself and not (self.client and self.secret and self.issuer):
+            raise ValueError("client_credentials need a client, a secret and an issuer")
+        if not re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):\d{1,5}/\S*", self.redirect):
+            raise ValueError("the redirect has to be of this machine, as http://127.0.0.1:8123/callback is")
+
+    @property
+    def signs_itself(self) -> bool:
+        """Whether nobody has to sign in."""
+        return self.grant == "client_credentials"
+
+
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A server: a ``command`` with ``args``, run in the jail, or the ``url`` of one elsewhere.
 
@@ -39,6 +68,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     args: tuple[str, ...] = ()
     url: str = ""
     headers: dict[str, str] = {}
+    oauth: OAuth = OAuth()
     env: dict[str, str] = {}
     secrets: dict[str, str] = {}
     cwd: str = ""
@@ -57,8 +87,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
             raise ValueError("it needs either a command or a url")
-        if not self.url and self.headers:
-            raise ValueError("headers go with a url")
+        if not self.url and (self.headers or self.oauth != OAuth()):
+            raise ValueError("headers and oauth go with a url")
 
     def is_for(self, name: str, profile: Profile) -> bool:
         """Whether the agent with this profile gets the tools of the server called ``name``."""
@@ -66,18 +96,20 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def read_secrets(self) -> dict[str, str]:
         """The secrets, from their files; raises ActionError that names the one that cannot be read."""
-        found = {}
-        for name, place in self.secrets.items():
-            try:
-                found[name] = Path(place).expanduser().read_text("utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or "it is no text"
-                raise ActionError(f"The secret {name} cannot be read from {place}: {reason}") from None
-        return found
+        return {name: read_secret(name, place) for name, place in self.secrets.items()}
 
     def make_reach(self) -> Reach:
         """What it may connect to; raises ActionError for a malformed host."""
         return Reach(hosts=self.reach, allow_private=self.reach)
+
+
+def read_secret(name: str, place: str) -> str:
+    """The text of a file; raises ActionError that names it if it cannot be read."""
+    try:
+        return Path(place).expanduser().read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ActionError(f"The secret {name} cannot be read from {place}: {reason}") from None
 
 
 def read_servers(settings: Settings) -> dict[str, ServerConfig]:

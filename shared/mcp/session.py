@@ -16,6 +16,7 @@ from shared.log import logger
 from shared.mcp.config import ServerConfig
 from shared.mcp.pins import MAX_TOOLS, Pin, Tool, require_sound
 from shared.mcp.pipes import Life, hide, open_pipes
+from shared.mcp.questions import Choice, fill
 from shared.mcp.remote import SignIn, open_http
 from shared.settings import Settings
 from shared.text.display import escape_invisible, excerpt, shorten
@@ -30,8 +31,8 @@ SIGNING_IN = 600.0  # Seconds a person has to sign in
 LIST_EVERY = 10.0  # Seconds for which a list of tools is taken to hold, if the server does not say it changed
 MAX_TEXT = 200_000  # The most characters of one result
 
-Ask = Callable[[str, str, dict[str, Any]], Awaitable[tuple[bool, dict[str, Any]]]]
-"""Asks a person for a server: its message, an address to open, and the fields wanted."""
+Ask = Callable[[str, str, dict[str, Any]], Awaitable[tuple[Choice, dict[str, Any]]]]
+"""Asks a person for a server: its message, an address to open, and the schema of the fields wanted."""
 Sample = Callable[[Any], Awaitable[Any]]  # Has the agent's model answer a server's request
 
 log = logger(__name__)
@@ -71,6 +72,7 @@ class Session:
         self._life = Life(name, self._end)
         self._turn = asyncio.Lock()
         self._clock: asyncio.Timeout | None = None
+        self._asked = 0
         self._caller = contextvars.copy_context()
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -266,25 +268,26 @@ class Session:
         from mcp_types import ElicitResult
 
         assert self._ask is not None
-        schema = getattr(params, "requested_schema", None) or {}
+        schema = dict(getattr(params, "requested_schema", None) or {})
         url = str(getattr(params, "url", ""))
-        fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
-        granted, values = await self._as_caller(self._ask(params.message, url, dict(fields)))
-        content = values if granted and not url else None
-        return ElicitResult(action="accept" if granted else "decline", content=content)
+        action, values = await self._as_caller(self._ask(params.message, url, schema))
+        content = fill(schema, values) if action == "accept" and not url else None
+        return ElicitResult(action=action, content=content)
 
     async def _answer_sampling(self, context: object, params: Any) -> Any:
         assert self._sample is not None
         return await self._as_caller(self._sample(params))
 
     async def _as_caller(self, work: Any) -> Any:
-        """Do ``work`` as part of the call under way, whose time does not run meanwhile."""
+        """Do ``work`` as part of the call under way, whose time does not run while any such work is done."""
+        self._asked += 1
         if self._clock is not None:
             self._clock.reschedule(None)
         try:
-            return await asyncio.create_task(work, context=self._caller)
+            return await asyncio.create_task(work, context=self._caller.copy())
         finally:
-            if self._clock is not None and not self._clock.expired():
+            self._asked -= 1
+            if self._clock is not None and not self._asked and not self._clock.expired():
                 self._clock.reschedule(asyncio.get_running_loop().time() + self.server.timeout)
 
 

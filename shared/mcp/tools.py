@@ -11,12 +11,13 @@ import msgspec
 
 from shared import subjects
 from shared.contracts import ResultOutcome
-from shared.errors import ActionError, ConfigError, NotApproved
+from shared.errors import ActionError, ConfigError, NotApproved, Unanswered
 from shared.llm.leaving import UNKNOWN
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.mcp.config import ServerConfig, read_servers
 from shared.mcp.pins import Pin, Tool, check_params, read_pin
+from shared.mcp.questions import Choice, describe, fields_of, read_answer
 from shared.mcp.session import Answer, Session
 from shared.messaging.approval_requests import Approvals
 from shared.messaging.correspondence import RequestReply
@@ -30,6 +31,8 @@ from shared.text.display import escape_invisible, excerpt
 MAX_OFFERED = 300_000  # Bytes of the tools of one agent together: they are in its presence, and in prompts
 MAX_DESCRIPTION = 1_000  # Characters of a tool's description that agents and models get
 MAX_PARAMS = 20_000  # Characters of the parameters of a call that a person is asked about
+MAX_QUESTIONS = 3  # How often a person is asked who answers with something else
+HOW_TO_ANSWER = "Answer with a line for each of these, or with: yes (as proposed), no, or cancel"
 LOOK_EVERY = 5.0  # Seconds between two looks for servers without a call
 
 log = logger(__name__)
@@ -218,21 +221,27 @@ class ServerTools:
     # --- what servers ask ------------------------------------------------------------------------
 
     def _ask(self, name: str) -> Any:
-        async def ask(message: str, url: str, fields: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+        async def ask(message: str, url: str, schema: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
             said = f"the MCP server {name} asks: {escape_invisible(message[:4_000])}"
-            if url or not fields:
+            if url or not fields_of(schema):
                 what = f"{said}\nIt wants you to open {escape_invisible(url)}" if url else said
                 try:
                     await self._approvals.require(what, rule="mcp.question", why="a server asks for it")
+                except Unanswered:
+                    return "cancel", {}
                 except NotApproved:
-                    return False, {}
-                return True, {}
-            lines = [f"{key}: {_describe(each)}" for key, each in fields.items()]
-            body = "\n".join(
-                (f"T{said[1:]}", "", "Answer with a line for each of these, or with: no", *lines)
-            )
-            answer = await self._requests.send(subjects.USER, f"A question of {name}", escape_invisible(body))
-            return _read_fields(answer.body, fields)
+                    return "decline", {}
+                return "accept", {}
+            problem = ""
+            for _ in range(MAX_QUESTIONS):
+                lines = (problem, f"T{said[1:]}", "", HOW_TO_ANSWER, describe(schema))
+                body = escape_invisible("\n".join(lines).lstrip())
+                answer = await self._requests.send(subjects.USER, f"A question of {name}", body)
+                try:
+                    return read_answer(answer.body, schema)
+                except ValueError as error:
+                    problem = f"Your answer cannot be passed on: {error}.\n"
+            return "cancel", {}
 
         return ask
 
@@ -273,36 +282,3 @@ def _conclude(answer: Answer, source: dict[str, str]) -> Outcome:
         problem = f"{source['server']} says: {excerpt(told, 1_000)}"
         return Outcome(output=told, data={"mcp": source}, outcome=ResultOutcome.FAILED, problem=problem)
     return Outcome(output=told, data={"mcp": source})
-
-
-def _describe(field: Any) -> str:
-    field = field if isinstance(field, dict) else {}
-    choices = field.get("enum") or [each.get("const") for each in field.get("oneOf", ())]
-    said = [str(field.get("title", "")), str(field.get("description", ""))]
-    kind = f"one of {', '.join(map(str, choices))}" if choices else str(field.get("type", "text"))
-    return " - ".join([each for each in said if each] + [f"({kind})"])
-
-
-def _read_fields(text: str, fields: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
-    """The fields that a person's answer fills in; no answer if it fills in none, or says no."""
-    given = {
-        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())
-    }
-    if len(fields) == 1 and not given.keys() & fields.keys():
-        given = {next(iter(fields)): text.strip()}
-    if text.strip().lower().rstrip(".!") in ("no", "decline", ""):
-        return False, {}
-    values: dict[str, Any] = {}
-    for key, field in fields.items():
-        if key not in given:
-            continue
-        kind = field.get("type") if isinstance(field, dict) else "string"
-        plain = given[key].lower()
-        try:
-            if kind == "boolean":
-                values[key] = plain in ("yes", "true", "1")
-            else:
-                values[key] = {"integer": int, "number": float}.get(str(kind), str)(given[key])
-        except ValueError:
-            return False, {}
-    return bool(values), values

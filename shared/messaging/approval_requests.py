@@ -11,7 +11,7 @@ from shared.bus.entry import seal
 from shared.bus.records import read_record, read_task
 from shared.clock import parse_timestamp
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
-from shared.errors import BusUnavailable, Conflict, NotApproved
+from shared.errors import BusUnavailable, Conflict, NotApproved, Unanswered
 from shared.log import logger
 from shared.tasks.context import TaskContext, current_task, require_current_task
 from shared.text.display import flatten
@@ -51,7 +51,7 @@ class Approvals:
             async with yield_slot():
                 answer = await self._await(request)
         if answer is None:
-            raise NotApproved(
+            raise Unanswered(
                 f"Nobody approved it in time: {flatten(what, 200)}",
                 "Submit the goal again, and answer with 'mailroom approvals grant'",
             )

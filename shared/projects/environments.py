@@ -9,7 +9,6 @@ While an environment is made, code of the project can write in that folder and i
 else. No folder is writable for two projects: package managers trust what they have unpacked before.
 """
 
-import asyncio
 import contextlib
 import errno
 import fcntl
@@ -20,14 +19,14 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from shared.contracts import Preparation
 from shared.errors import ActionError
-from shared.files import write_atomically
+from shared.files import hold_lock, write_atomically
 from shared.sandbox import Reach, remove_tree, run_command
 from shared.sandbox.jail import is_below, search_path
 
@@ -115,18 +114,9 @@ def open_slot(cache: Path, source: Path, place: str, parts: Iterable[str | bytes
     return Slot(folder=cache / project / digest.hexdigest()[:32])
 
 
-@contextlib.asynccontextmanager
-async def hold(slot: Slot) -> AsyncIterator[None]:
+def hold(slot: Slot) -> contextlib.AbstractAsyncContextManager[None]:
     """Hold the lock of ``slot``: only one process makes an environment. A process that dies releases it."""
-    slot.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with slot.folder.with_name(f"{slot.folder.name}.lock").open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.1)
-        yield
+    return hold_lock(slot.folder.with_name(f"{slot.folder.name}.lock"))
 
 
 def clean(cache: Path, limit: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import stat
+import sys
 from pathlib import Path
 
 import httpx2
@@ -16,6 +17,7 @@ from shared.mcp.pipes import Life
 from shared.mcp.remote import _make_transport, tokens_path
 from shared.mcp.session import Session
 from shared.settings import Settings
+from tests.support.forking import ROOT
 from tests.support.mcp_elsewhere import elsewhere
 from tests.support.server import environment
 
@@ -72,7 +74,7 @@ async def test_a_redirect_to_another_private_address_is_not_followed(config: Set
 async def test_no_request_goes_to_an_address_that_was_not_chosen() -> None:
     async with elsewhere() as (url, _):
         life = Life("far", lambda: None)
-        transport = _make_transport("far", set(), life, can_sign_in=False)
+        transport = _make_transport(set(), life)
         async with httpx2.AsyncClient(transport=transport) as client:
             for address in (url, url.replace("127.0.0.1", "localhost"), "http://169.254.169.254/token"):
                 with pytest.raises(ActionError, match="is not fetched"):
@@ -99,11 +101,52 @@ async def test_signing_in(config: Settings, tmp_path: Path, monkeypatch: pytest.
         session = await started(config, url)
         assert (await session.call(await find(session, "double"), {"number": 3})).text == "6"
         await session.close()
-        assert set(authority.tokens) > before
+        assert authority.tokens
+        assert not authority.tokens.keys() & before
+        assert authority.signed_in == 1
         authority.tokens.clear()
         authority.refreshing.clear()
         with pytest.raises(ActionError, match="mailroom mcp login far"):
             await started(config, url)
+
+
+async def test_processes_share_tokens_that_are_replaced_at_each_renewal(
+    config: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with elsewhere(lifetime=2) as (url, authority):
+        await sign_in(config, url, monkeypatch)
+        command = (sys.executable, "-m", "tests.support.mcp_elsewhere", url, "3")
+        variables = environment(config.state_dir)
+        both = [
+            await asyncio.create_subprocess_exec(
+                *command, cwd=ROOT, env=variables, stderr=asyncio.subprocess.PIPE
+            )
+            for _ in range(2)
+        ]
+        for process in both:
+            _, errors = await process.communicate()
+            assert process.returncode == 0, errors.decode()[-2_000:]
+        assert authority.renewed >= 3
+        assert authority.signed_in == 1
+        assert authority.refused == 0
+
+
+async def test_a_scope_that_is_missing_is_told_and_asked_for(
+    config: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with elsewhere(lifetime=600) as (url, authority):
+        await sign_in(config, url, monkeypatch)
+        session = await started(config, url)
+        double = await find(session, "double")
+        authority.demanded = "more"
+        with pytest.raises(ActionError, match="sign in for more: mailroom mcp login far"):
+            await session.call(double, {"number": 2})
+        await session.close()
+        await sign_in(config, url, monkeypatch)
+        session = await started(config, url)
+        assert (await session.call(double, {"number": 2})).text == "4"
+        await session.close()
+        assert authority.signed_in == 2
 
 
 async def sign_in(config: Settings, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,13 @@
 import asyncio
 import secrets
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
@@ -22,6 +24,12 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from shared import settings
+from shared.mcp.config import ServerConfig
+from shared.mcp.remote import tokens_path
+from shared.mcp.session import Session
+from shared.settings import Settings
+
 
 class Authority:
     """Signs everybody in; ``lifetime`` are the seconds of a token."""
@@ -32,6 +40,8 @@ class Authority:
         self.codes: dict[str, AuthorizationCode] = {}
         self.tokens: dict[str, AccessToken] = {}
         self.refreshing: dict[str, RefreshToken] = {}
+        self.demanded = ""  # A scope without which tools are not called
+        self.signed_in = self.renewed = self.refused = 0
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -41,6 +51,7 @@ class Authority:
         self.clients[client_info.client_id] = client_info
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        self.signed_in += 1
         code = secrets.token_hex(20)
         self.codes[code] = AuthorizationCode(
             code=code,
@@ -76,10 +87,14 @@ class Authority:
         return self._issue(client, code.scopes, code.resource)
 
     async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
+        if refresh_token not in self.refreshing:
+            self.refused += 1
         return self.refreshing.get(refresh_token)
 
     async def exchange_refresh_token(self, client: Any, token: RefreshToken, scopes: list[str]) -> OAuthToken:
         del self.refreshing[token.token]
+        self.tokens.clear()  # each is replaced at each renewal, whatever time it has left
+        self.renewed += 1
         return self._issue(client, scopes, token.resource)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
@@ -87,6 +102,21 @@ class Authority:
 
     async def revoke_token(self, token: Any) -> None:
         self.tokens.pop(token.token, None)
+
+
+async def use(config: Settings, url: str, renewals: int) -> None:
+    """Call a tool at ``url`` again and again, until its tokens were renewed so many times by somebody."""
+    session = Session("far", ServerConfig(url=url), settings=config)
+    await session.start()
+    seen: set[str] = set()
+    try:
+        (double,) = [each for each in (await session.list_tools()).tools if each.name == "double"]
+        while len(seen) <= renewals:
+            assert (await session.call(double, {"number": 2})).text == "4"
+            seen.add(msgspec.json.decode(tokens_path(config, "far").read_bytes())["tokens"]["access_token"])
+            await asyncio.sleep(0.05)
+    finally:
+        await session.close()
 
 
 @asynccontextmanager
@@ -130,7 +160,17 @@ async def elsewhere(*, lifetime: int = 0, leads_to: str = "") -> AsyncIterator[t
     async def led(_: Request) -> Response:
         return RedirectResponse(leads_to, 307)
 
-    app = server.streamable_http_app()
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        """Refuses calls without the scope that the authority demands."""
+        token = dict(scope.get("headers", ())).get(b"authorization", b"").decode().removeprefix("Bearer ")
+        known = authority.tokens.get(token)
+        if known and authority.demanded and authority.demanded not in known.scopes:
+            said = f'Bearer error="insufficient_scope", scope="{authority.demanded}"'
+            await Response(status_code=403, headers={"WWW-Authenticate": said})(scope, receive, send)
+        else:
+            await inner(scope, receive, send)
+
+    inner = server.streamable_http_app()
     running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="on"))
     task = asyncio.create_task(running.serve())
     try:
@@ -140,3 +180,7 @@ async def elsewhere(*, lifetime: int = 0, leads_to: str = "") -> AsyncIterator[t
     finally:
         running.should_exit = True
         await task
+
+
+if __name__ == "__main__":
+    asyncio.run(use(settings.load(), sys.argv[1], int(sys.argv[2])))

@@ -12,7 +12,6 @@ from shared import settings
 from shared.errors import ActionError, ConfigError
 from shared.mcp.config import ServerConfig, add_server, read_host_file, read_servers, remove_server
 from shared.mcp.pins import MAX_DEPTH, Pin, Tool, compare, require_sound
-from shared.mcp.tools import _read_fields
 from shared.settings import Settings
 from shared.tasks.profiles import Profile
 
@@ -72,7 +71,7 @@ def test_the_form_of_hosts_is_read_too(tmp_path: Path) -> None:
         ("[mcp.a]\n", "either a command or a url"),
         ('[mcp.a]\ncommand = "x"\nurl = "http://x"', "either a command or a url"),
         ('[mcp.a]\ncommand = "x"\nsecret = 1', "Its settings are command"),
-        ('[mcp.a]\ncommand = "x"\nheaders = {A = "b"}', "headers go with a url"),
+        ('[mcp.a]\ncommand = "x"\nheaders = {A = "b"}', "headers and oauth go with a url"),
     ],
 )
 def test_a_wrong_server_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
@@ -90,6 +89,21 @@ def test_who_has_a_server() -> None:
     ):
         server = ServerConfig(command="x", agents=patterns)
         assert server.is_for("time", Profile(name=name, description="d", mcp=named)) is has
+
+
+@pytest.mark.parametrize(
+    "oauth",
+    [
+        {"grant": "client_credentials", "client": "office"},
+        {"redirect": "https://example.org:443/callback"},
+        {"redirect": "http://127.0.0.1/callback"},
+        {"client_secret": "/x"},
+    ],
+)
+def test_a_sign_in_that_cannot_be_is_refused(oauth: dict[str, str]) -> None:
+    values = {"url": "https://example.org/mcp", "oauth": oauth}
+    with pytest.raises(ConfigError, match=r"\[mcp.far\] is wrong"):
+        read_servers(msgspec.structs.replace(settings.Settings(state_dir=Path()), mcp={"far": values}))
 
 
 def test_a_pin_is_of_the_set() -> None:
@@ -119,14 +133,6 @@ def test_a_schema_that_nobody_reads_is_refused() -> None:
         with pytest.raises(ActionError, match="at a length or depth that nobody reads"):
             require_sound(tool)
     assert require_sound(Tool(name="quoted", description="[{" * 100))
-
-
-def test_answers_of_a_person_fill_fields() -> None:
-    fields = {"a": {"type": "integer"}, "b": {"type": "boolean"}}
-    assert _read_fields("a: 3\nb: yes", fields) == (True, {"a": 3, "b": True})
-    assert _read_fields("No.", fields) == (False, {})
-    assert _read_fields("a: three", fields) == (False, {})
-    assert _read_fields("green", {"colour": {"type": "string"}}) == (True, {"colour": "green"})
 
 
 def test_the_library_is_imported_by_none_who_has_no_server() -> None:

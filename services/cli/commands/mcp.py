@@ -7,7 +7,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import click
 import msgspec
@@ -44,6 +44,7 @@ T = TypeVar("T")
 @click.option("--read", multiple=True, metavar="PATH", help="What it may read.")
 @click.option("--write", multiple=True, metavar="PATH", help="What it may change.")
 @click.option("--login", "signs_in", is_flag=True, help="Sign in at the URL first, by the browser.")
+@click.option("--oauth", multiple=True, metavar="NAME=TEXT", help="How to sign in: see docs/mcp.md.")
 @click.option("--from", "file", type=click.Path(path_type=Path), help="Take it from a host's settings file.")
 @json_option
 def add(
@@ -72,6 +73,9 @@ def add(
     # Agents run in another folder than this command.
     values |= {key: [_place(each) for each in given[key]] for key in ("read", "write") if given[key]}
     values |= {"secrets": {key: _place(each) for key, each in values.get("secrets", {}).items()}}
+    if given["oauth"]:
+        oauth = _read_pairs(given["oauth"])
+        values["oauth"] = oauth | ({"secret": _place(oauth["secret"])} if "secret" in oauth else {})
     server = read_servers(msgspec.structs.replace(config, mcp={name: values}))[name]
     if name in config.mcp:
         raise ConfigError(f"There is a server {name!r} already", f"mailroom mcp remove {name} removes it")
@@ -195,7 +199,8 @@ def remove(name: str, as_json: bool) -> None:
     config = settings.load()
     path = remove_server(config, name)
     remove_pin(config, name)
-    tokens_path(config, name).unlink(missing_ok=True)
+    for path_of_tokens in (tokens := tokens_path(config, name)), tokens.with_suffix(".lock"):
+        path_of_tokens.unlink(missing_ok=True)
     print_result({"server": name, "file": path}, f"{name} is no longer in {path}.", as_json)
 
 
@@ -211,22 +216,22 @@ def login(name: str, as_json: bool) -> None:
     server = _find(config, name)
     if not server.url:
         raise ActionError(f"{name} is a command, which has secrets in files instead", "See docs/mcp.md")
-    tokens_path(config, name).unlink(missing_ok=True)
     _use(name, server, Session.list_tools, signs_in=True)
     path = tokens_path(config, name)
     print_result({"server": name, "file": path}, f"Signed in at {name}: {path}", as_json)
 
 
 @contextlib.asynccontextmanager
-async def _receive() -> AsyncIterator[SignIn]:
-    """A page on this machine to which the browser comes back."""
-    came: asyncio.Future[tuple[str, str | None]] = asyncio.get_running_loop().create_future()
+async def _receive(redirect: str) -> AsyncIterator[SignIn]:
+    """A page on this machine to which the browser comes back; one at a free port if its port is 0."""
+    parts = urlsplit(redirect)
+    came: asyncio.Queue[dict[str, str]] = asyncio.Queue()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         words = (await reader.readline()).decode("latin-1").split()
-        query = parse_qs(urlsplit(words[1] if len(words) > 1 else "").query)
-        if not came.done() and (code := query.get("code")):
-            came.set_result((code[0], query.get("state", [None])[0]))
+        query = dict(parse_qsl(urlsplit(words[1] if len(words) > 1 else "").query))
+        if query.keys() & {"code", "error"}:
+            came.put_nowait(query)
         text = b"You can close this page, and go on where you were."
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" + text)
         await writer.drain()
@@ -236,12 +241,10 @@ async def _receive() -> AsyncIterator[SignIn]:
         click.echo(f"Sign in there, if no browser opens:\n{address}", err=True)
         await asyncio.to_thread(webbrowser.open, address)
 
-    async def wait() -> tuple[str, str | None]:
-        return await came
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+    async with await asyncio.start_server(answer, parts.hostname, parts.port) as listening:
         port = listening.sockets[0].getsockname()[1]
-        yield SignIn(address=f"http://127.0.0.1:{port}/callback", open=show, wait=wait)
+        address = parts._replace(netloc=f"{parts.netloc.rpartition(':')[0]}:{port}").geturl()
+        yield SignIn(address=address, open=show, wait=came.get)
 
 
 def _use(
@@ -251,7 +254,7 @@ def _use(
 
     async def run() -> T:
         async with contextlib.AsyncExitStack() as stack:
-            sign_in = await stack.enter_async_context(_receive()) if signs_in else None
+            sign_in = await stack.enter_async_context(_receive(server.oauth.redirect)) if signs_in else None
             session = Session(name, server, settings=settings.load(), sign_in=sign_in)
             stack.push_async_callback(session.close)
             await session.start()
