@@ -16,6 +16,7 @@ from services.nexus.desk import Desk, tool_response
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import decide_whole
+from services.nexus.servers.desk import MCP, USE
 from services.nexus.thinking import Thinker
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
@@ -143,12 +144,25 @@ class Nexus(Agent):
         """The whole Response in data key ``response``."""
         task = self.context.task
         request = Request.of_task(task)
-        if request is None:
-            asker = Speaker.of(task).name
-            request = Request(asker=asker, letter_id=task.id, text=text, asked_at=task.created_at)
+        request = request or self._request_of(task, text)
         if not self.context.models.model.available:
             return _as_outcome(await self.answerer.quote(text))
         return _as_outcome(await self._think(request, things))
+
+    @register_action(
+        "Have a tool of an MCP server do what a message says",
+        {"text": "The message"},
+        personal=True,
+        planned=False,
+    )
+    async def use_server(self, text: str) -> Outcome:
+        """The whole Response in data key ``response``; the desk's own if no server is meant after all."""
+        request = Request.of_task(self.context.task) or self._request_of(self.context.task, text)
+        request = msgspec.structs.replace(request, text=text)
+        answer = await self.desk.use_server(request)
+        if answer is not None:
+            return _as_outcome(self.desk.respond(answer, self.desk.tools[MCP].used))
+        return _as_outcome(await self._answer_by_rules(request))
 
     # --- handlers --------------------------------------------------------------------------------
 
@@ -203,7 +217,7 @@ class Nexus(Agent):
 
     def _conclude(self, request: Request, task: Task, result: TaskResult) -> Outbox:
         """What follows from the result of a task that was for a request."""
-        if "response" in result.metadata and task.context.get("action") == "think_about":
+        if "response" in result.metadata and task.context.get("action") in ("think_about", USE):
             return [request.reply(Response.from_dict(result.metadata["response"]))]
         note = str(task.context.get("note", ""))
         return [request.reply(tool_response(result, task.context["route"], note))]
@@ -243,6 +257,9 @@ class Nexus(Agent):
         me, things = self.context.profile.name, await self.thinker.look(request)
         params = {"text": request.text, "things": things}
         return await self.desk.submit(request, me, me, "think_about", params)
+
+    def _request_of(self, task: Task, text: str) -> Request:
+        return Request(asker=Speaker.of(task).name, letter_id=task.id, text=text, asked_at=task.created_at)
 
     async def _think(self, request: Request, things: str, history: Sequence[Message] = ()) -> Response:
         """The model's answer to a request; if it cannot be asked or is late the rules', which says so."""

@@ -14,6 +14,8 @@ from services.nexus.office.things import Thing
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
+from services.nexus.servers.desk import MCP, Servers, tell
+from services.nexus.servers.desk import TOOL as SERVER_TOOL
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.appointments import Appointments
 from services.nexus.tools.keeping import PREFERENCE, find_kind
@@ -44,7 +46,8 @@ class Desk:
     def __init__(self, context: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
         self.context = context
         self.answerer = answerer
-        self.tools = load_tools()
+        self.servers = Servers(context)
+        self.tools = {**load_tools(), MCP: SERVER_TOOL}
         self.decider = Decider(context.memory, self.tools)
         self.appointments = Appointments(context)
         self._work = ToolContext(context, answerer, schedules)
@@ -53,6 +56,8 @@ class Desk:
         """The tool that a request is for: the calendar if it asks of an event that is in it."""
         decision = await self.decider.decide_in(request)
         said = request.utterance
+        if served := await self.servers.decide(request, decision):
+            return served
         is_heard = decision.tool == STATEMENT or (decision.tool == SMALL_TALK and decision.sure < SURE_TALK)
         if is_heard and not (said.has_pronoun or said.asks) and await self._prefers(request.text):
             return Decision(tool=REMEMBER, why="it tells a preference", act=decision.act)
@@ -99,7 +104,8 @@ class Desk:
         See ``is_of_office`` for ``least``; with ``named`` it has to say what of the office it asks for.
         """
         by_rule = decision.sure == 1.0 and not decision.is_without_memory
-        if request.asker != subjects.USER or by_rule or decision.is_joined or request.joined:
+        is_served = decision.tool == MCP
+        if request.asker != subjects.USER or by_rule or is_served or decision.is_joined or request.joined:
             return None
         query = await self._work.read_query(request)
         if not query.only_asks or (named and query.kind is None):
@@ -136,6 +142,19 @@ class Desk:
             return await tool.run(self._work, request, parameters)
         except MailroomError as error:
             return Answer(text=str(error), outcome=ResultOutcome.FAILED, confidence=0.0)
+
+    async def use_server(self, request: Request) -> Answer | None:
+        """Within a task: what comes of a message for a tool of a server; None if it is for the desk."""
+        decision = await self.decider.decide_in(request)
+        found = await self.servers.use(request, decision)
+        if not isinstance(found, Call):
+            return found
+        key = f"{found.action}{request.part}"
+        result = await self.context.delegation.run(
+            found.assignee, request.text, found.action, found.params, key=key
+        )
+        response = tool_response(result, found.assignee)
+        return Answer(text=tell(response.text), outcome=response.outcome, confidence=response.confidence)
 
     async def find_letters(self, wanted: str, task: Task) -> Answer:
         """The letters and reports that a task asks for in words."""

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from shared.errors import ActionError, ConfigError
 from shared.files import write_atomically
+from shared.mcp.pins import Tool
 from shared.sandbox import Reach
 from shared.setting_values import Seconds
 from shared.settings import Settings, settings_file
@@ -94,6 +95,17 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Whether the agent with this profile gets the tools of the server called ``name``."""
         return name in profile.mcp or any(fnmatchcase(profile.name, each) for each in self.agents)
 
+    def allows(self, tool: Tool) -> bool:
+        """Whether the settings name it as one that is called without asking."""
+        return _is_among(self.allow, tool)
+
+    def judge(self, tool: Tool) -> Literal["allow", "ask", "deny"]:
+        """Whether it is called, or a person is asked first; where the settings are silent, it says so."""
+        if _is_among(self.deny, tool):
+            return "deny"
+        is_allowed = not _is_among(self.ask, tool) and (self.allows(tool) or not tool.asks)
+        return "allow" if is_allowed else "ask"
+
     def read_secrets(self) -> dict[str, str]:
         """The secrets, from their files; raises ActionError that names the one that cannot be read."""
         return {name: read_secret(name, place) for name, place in self.secrets.items()}
@@ -110,6 +122,10 @@ def read_secret(name: str, place: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise ActionError(f"The secret {name} cannot be read from {place}: {reason}") from None
+
+
+def _is_among(patterns: tuple[str, ...], tool: Tool) -> bool:
+    return any(fnmatchcase(each, pattern) for pattern in patterns for each in (tool.name, tool.label))
 
 
 def read_servers(settings: Settings) -> dict[str, ServerConfig]:

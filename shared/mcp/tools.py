@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -204,17 +203,15 @@ class ServerTools:
         """Raise NotApproved unless the settings or, where they ask, a person allows the call."""
         tool = action.tool
 
-        def is_among(patterns: tuple[str, ...]) -> bool:
-            return any(fnmatchcase(each, pattern) for pattern in patterns for each in (tool.name, tool.label))
-
-        if is_among(server.deny):
+        verdict = server.judge(tool)
+        if verdict == "deny":
             raise NotApproved(f"The settings deny {action.name}", f"See 'deny' in [mcp.{action.server}]")
-        if not is_among(server.ask) and (is_among(server.allow) or not tool.asks):
+        if verdict == "allow":
             return
         if len(written) > MAX_PARAMS:
             raise ActionError(f"{action.name} has more parameters than a person can read", "Give it less")
         what = f"call {action.name} of the MCP server {action.server} ({program}) with {written}"
-        why = "the settings ask" if is_among(server.ask) else "it does not say that it is harmless"
+        why = "it does not say that it is harmless" if tool.asks else "the settings ask"
         destroys = tool.annotations.get("destructiveHint") is True
         await self._approvals.require(what, rule="mcp.destructive" if destroys else "mcp.call", why=why)
 

@@ -180,8 +180,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def read_examples(name: str) -> tuple[str, ...]:
-    """Messages that ask for the tool ``name``."""
-    return tuple((EXAMPLES / f"{name}.txt").read_text(encoding="utf-8").splitlines())
+    """Messages that ask for the tool ``name``; none for one that is found by other words."""
+    path = EXAMPLES / f"{name}.txt"
+    return tuple(path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
 
 
 @functools.cache

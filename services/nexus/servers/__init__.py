@@ -1,0 +1,1 @@
+"""Messages for tools of MCP servers: which tool, with which arguments, without a model."""
