@@ -18,6 +18,7 @@ from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import run_command
 from shared.source import CODE, Tree, is_test, read_text
 from shared.text.markdown import read_blocks
+from shared.text.prose import STOP_WORDS
 
 NAME = "documents"
 KIND = "document"
@@ -57,7 +58,9 @@ class _Typo(msgspec.Struct, frozen=True):
 
 
 FOREIGN = 50
-"""In a document that has more than one word of so many misspelt, another language than English is written."""
+"""A document that has more than one word of so many misspelt is written in another language than English."""
+ENGLISH = 0.15
+"""The least share of English function words in a document of more than FOREIGN words that is checked."""
 
 
 async def _check_spelling(tree: Tree, files: Sequence[str], timeout: float) -> list[Finding]:
@@ -77,7 +80,10 @@ async def _check_spelling(tree: Tree, files: Sequence[str], timeout: float) -> l
 
 def _name_typos(tree: Tree, path: str, typos: Sequence[_Typo]) -> list[Finding]:
     text = read_text(tree.root, path, LONGEST)
-    if len(typos) * FOREIGN > len(text.split()) and len(typos) > 2:
+    words = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
+    share = sum(word in STOP_WORDS for word in words) / max(1, len(words))
+    is_short = len(words) <= FOREIGN
+    if (len(typos) > 2 and len(typos) * FOREIGN > len(words)) or (share < ENGLISH and not is_short):
         return []
     headings = [block for block in read_blocks(text) if block.kind == "heading"]
     lines = {number + 1 for block in headings for number in range(block.start, block.end)}

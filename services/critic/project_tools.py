@@ -20,6 +20,7 @@ from shared.errors import ActionError
 from shared.gate.registries import registry_reach
 from shared.projects.environments import Environment, Note
 from shared.projects.preparation import prepare
+from shared.projects.reading.installs import find_call
 from shared.projects.reading.manifests import NODE_DEPENDENCIES
 from shared.projects.reading.project_files import list_registries
 from shared.sandbox import CommandResult, Reach, is_older, remove_tree, run_command
@@ -339,6 +340,9 @@ def _list_options(tool: ProjectTool, sources: Sources, environment: Environment)
     files = sources.project.at(environment.folder)
     if tool.name == "pyright":
         return ["--pythonpath", environment.python]
+    called = find_call(files, tool.name)
+    if called is not None and any(not word.startswith("-") for word in called):  # what CI checks, no more
+        return ["--python-executable", environment.python, *called]
     settings = " ".join(map(files.text, ("mypy.ini", ".mypy.ini", "setup.cfg")))
     stated = files.table("pyproject.toml", "tool", "mypy")
     lists = r"(?m)^(?:files|packages|modules) *="

@@ -317,7 +317,7 @@ def _find_missing(
         cause = f"The tests need the Perl {'modules' if modules[1:] else 'module'} {' '.join(modules)}"
         return (
             f"{cause}, which is not here",
-            f"Install it (apt install {package} or cpanm {' '.join(modules)})",
+            f"Install {' '.join(modules)} (apt install {package} or cpanm {' '.join(modules)})",
         )
     if results is not None and (results.passed or results.failed):
         return None

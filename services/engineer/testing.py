@@ -117,7 +117,8 @@ async def run_tests(found: Discovery, site: Site) -> TestRun:
     unread = await asyncio.to_thread(name_unreadable, ProjectFiles(site.copy.root), folders)
     absent = await asyncio.to_thread(name_absent, ProjectFiles(site.copy.root))
     notes = tuple(dict.fromkeys((*found.notes, *run.notes, *unread, *left_out, *absent)))
-    return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run, notes=notes)
+    cure = absent[0] if absent and run.problem else run.cure
+    return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run, notes=notes, cure=cure)
 
 
 def name_unreadable(files: ProjectFiles, folders: Iterable[str] = (".",)) -> list[str]:

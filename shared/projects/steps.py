@@ -202,7 +202,11 @@ def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tupl
         return f"{shown} failed: it needs {program}, which is not installed", format_package(program)
     if match := re.search(r"fatal error: ['\"]?([\w./+-]+\.h(?:pp)?)['\"]?(?::| file)", output):
         package = next((name for start, name in PROGRAMS.headers.items() if match[1].startswith(start)), "")
-        cure = f"Install it (apt install {package})" if package else "Install the library that it belongs to"
+        cure = (
+            f"Install {package} (apt install {package})"
+            if package
+            else "Install the library that it belongs to"
+        )
         return f"{shown} failed: the C header {match[1]} is missing", cure
     reason = "; ".join(_find_reason(output)) or result.problem or f"exit code {result.exit_code}"
     return f"{shown} failed: {reason}", "The log has all of what it printed"

@@ -42,7 +42,7 @@ def format_package(program: str) -> str:
         PROGRAMS.otherwise.get(program, ""),
     ]
     known = " or ".join(way for way in ways if way)
-    return f"Install it ({known})" if known else f"Install {program}, and have its folder on the PATH"
+    return f"Install {program} ({known})" if known else f"Install {program}, and have its folder on the PATH"
 
 
 def require_programs(names: Iterable[str], needed_by: str) -> None:

@@ -514,7 +514,7 @@ async def test_a_program_that_is_missing_behind_make_is_named(run):
     result = await run({"Makefile": "test:\n\t@sh -c 'gradle test'\n"})
     if shutil.which("gradle") is None:
         assert result.problem == "The program gradle is not installed"
-        assert result.cure == "Install it (apt install gradle or brew install gradle)"
+        assert result.cure == "Install gradle (apt install gradle or brew install gradle)"
 
 
 async def test_a_program_that_is_not_there(run):

@@ -93,6 +93,8 @@ async def test_the_order_of_headings(tmp_path, text, rules):
         ("# `mkae` builds\n\n```\n# enviroment\n```\n", []),
         ("# Das ist oder ist es nicht\n\nDas ist oder war es so, und sie ist oder war da.\n", []),
         ("# Kubernetes and PostgreSQL\n", []),
+        ("# O sistem\n\n" + "Cada comando tem uma linha com o seu nome e mais nada. " * 9, []),
+        ("# The sistem\n\n" + "Each of the commands has a line with its name and no more. " * 9, ["sistem"]),
     ],
 )
 async def test_the_spelling_of_headings(tmp_path, text, words):

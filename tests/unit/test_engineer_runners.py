@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ActionError
-from shared.projects.reading import read_project
+from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.installs import find_call
 from shared.projects.reading.test_commands import TestCommand
+from tests.support.registries import write_files
 
 NODE = '{\n  "name": "x",\n  "scripts": {\n    "test": "jest"\n  }\n}\n'
 UNITTEST = "import unittest\n\n\nclass T(unittest.TestCase):\n    pass\n"
@@ -532,6 +534,40 @@ def test_the_environment_that_a_variable_names_is_that_of_tox(tmp_path, more, ca
     in_ci = [each for each in found.commands if "test.yml" in each.found]
     assert tuple(each.installs[-1].rpartition(" ")[2] for each in in_ci) == installs
     assert all("TOXENV" not in each.env for each in in_ci)
+
+
+def test_what_another_job_has_built_is_not_looked_for(tmp_path):
+    files = job("npm add ./package.tgz", "npm test")
+    name, text = next(iter(files.items()))
+    fetched = "    steps:\n      - uses: actions/download-artifact@v4\n"
+    text = text.replace("    steps:\n", fetched).replace(
+        "- run: npm test", "- {run: npm test, env: {DIST: '1'}}"
+    )
+    (command,) = found_in(tmp_path, {name: text, "package.json": NODE}).commands
+    assert (command.argv, command.env, command.before) == (("npm", "run", "test"), {}, ())
+
+
+@pytest.mark.parametrize(
+    ("files", "called"),
+    [
+        (job("mypy --strict shop"), ("--strict", "shop")),
+        (job("uv run mypy shop tests"), ("shop", "tests")),
+        (job("python -m mypy shop"), ("shop",)),
+        (
+            {**job("scripts/check"), "scripts/check": "#!/bin/sh\nALL='shop tests'\nuv run mypy $ALL\n"},
+            ("shop", "tests"),
+        ),
+        ({**job("make types"), "Makefile": "types:\n\tpoetry run mypy shop\n"}, ("shop",)),
+        (
+            {**job("tox"), "tox.ini": "[testenv:typing]\ncommands =\n    mypy {posargs: shop tests}\n"},
+            ("shop", "tests"),
+        ),
+        (job("pip install mypy", "pytest"), None),
+        (job("echo mypy"), None),
+    ],
+)
+def test_what_ci_gives_a_checker_is_known(tmp_path, files, called):
+    assert find_call(ProjectFiles(write_files(tmp_path, files)), "mypy") == called
 
 
 @pytest.mark.parametrize(

@@ -347,7 +347,7 @@ def test_whether_crates_are_fetched(tmp_path: Path, manifest: str, lock: str, ne
 def test_tools_of_c(tmp_path: Path) -> None:
     write_files(tmp_path, {"CMakeLists.txt": "", "CMakePresets.json": '{"generator": "Ninja"}'})
     assert list_needs("c", tmp_path) == ("cmake", "cc", "ninja")
-    assert format_package("ninja") == "Install it (apt install ninja-build or brew install ninja)"
+    assert format_package("ninja") == "Install ninja (apt install ninja-build or brew install ninja)"
 
 
 def test_latest_version_among_tags(tmp_path: Path) -> None:

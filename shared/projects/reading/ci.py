@@ -194,7 +194,9 @@ def _read_job(
     runs_on = _substitute(str(job.get("runs-on", "")), values)
     foreign = bool(OTHER_SYSTEM.search(runs_on))
     services = tuple(map(str, as_mapping(job.get("services"))))
+    borrows = False
     for step in _expand_steps(files, job.get("steps")):
+        borrows = borrows or str(step.get("uses", "")).startswith("actions/download-artifact")
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
@@ -209,8 +211,9 @@ def _read_job(
             line=text.line,
             job=str(name),
             folder=_substitute(str(step.get("working-directory", place)), values),
-            env=_literal(values["env"], values),
-            foreign=foreign or shell in ("pwsh", "powershell", "cmd"),
+            # What another job has built is not here: its own variables would have the tests look for it.
+            env=_literal(values["env"], values) if not borrows else {},
+            foreign=foreign or borrows or shell in ("pwsh", "powershell", "cmd"),
             services=services,
             secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
             choice="".join(re.findall(r"matrix\.[\w-]*version\b", str(step.get("if", "")))[:1]),

@@ -1,5 +1,6 @@
 """What the commands of a project's CI install: by pip, uv, Poetry, PDM, tox, nox, Hatch and pixi."""
 
+import contextlib
 import itertools
 import re
 import shlex
@@ -8,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from shared.projects.reading.ci import read_ci
 from shared.projects.reading.locks import list_conda
 from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts, read_hatch, read_pixi
-from shared.projects.reading.test_commands import UNKNOWN, split_script
+from shared.projects.reading.test_commands import UNKNOWN, split_script, strip
 from shared.projects.reading.test_environments import (
     TestNeeds,
+    fill_tox,
     join_options,
     read_nox_needs,
     read_tox_needs,
@@ -50,6 +53,28 @@ def read_installs(files: ProjectFiles, lines: Iterable[str], depth: int = 3) -> 
             needs = needs.join(read_installs(files, _list_inner(files, words), depth - 1))
     wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
     return msgspec.structs.replace(needs, requirements=tuple(wanted))
+
+
+def find_call(files: ProjectFiles, program: str) -> tuple[str, ...] | None:
+    """What CI gives ``program``, also by scripts of the project, make and tox; None if nothing calls it."""
+    scripts = (split_script(script.text, script.env) for script in read_ci(files))
+    lines = [shlex.join(command.words) for commands in scripts for command in commands]
+    sections = files.sections("tox.ini").values() if any("tox" in line for line in lines) else ()
+    lines += [fill_tox(line) for section in sections for line in section.get("commands", "").splitlines()]
+    for _ in range(3):
+        calls = (strip(words) for line in lines if (words := _split(line)))
+        found = next((words for words in calls if words and words[0].rpartition("/")[2] == program), None)
+        if found:
+            return tuple(found[1:])
+        lines = [inner for line in lines if (words := _split(line)) for inner in _list_inner(files, words)]
+    return None
+
+
+def _split(line: str) -> list[str]:
+    with contextlib.suppress(ValueError):
+        words = shlex.split(line)
+        return words[2:] if words[:2] == ["python", "-m"] else words
+    return []
 
 
 def _list_inner(files: ProjectFiles, words: list[str]) -> Iterator[str]:

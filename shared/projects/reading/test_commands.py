@@ -205,7 +205,7 @@ class Recognised(msgspec.Struct, frozen=True, kw_only=True):
 
 def recognise(words: Iterable[str]) -> Recognised | None:
     """The test command that ``words`` are; None if they are none."""
-    found = _strip(list(words))
+    found = strip(list(words))
     if not found or NO_RUN & set(found):
         return None
     head = found[0].rpartition("/")[2] if found[0].count("/") != 1 or found[0][0] != "." else found[0]
@@ -244,7 +244,7 @@ def recognise(words: Iterable[str]) -> Recognised | None:
     return None
 
 
-def _strip(words: list[str]) -> list[str]:
+def strip(words: list[str]) -> list[str]:
     """``words`` without what only starts or measures the command, and without what is not known yet."""
     while words:
         head = words[0].rpartition("/")[2]

@@ -240,7 +240,7 @@ def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
             for word in command if isinstance(command, list) else []:
                 if isinstance(word, dict) and isinstance(word.get("default"), list):
                     words += [each for each in word["default"] if isinstance(each, str)]
-            if recognised := recognise([_fill_tox(word) for word in words]):
+            if recognised := recognise([fill_tox(word) for word in words]):
                 line = find_line(text, r"commands *=") if name not in environments else 0
                 line = line or find_line(text, rf'^\[.*env\."?{re.escape(name)}"?\]') or 1
                 place = _find_place(str(own.get("change_dir", "")))
@@ -254,11 +254,11 @@ INSTALLED = "site-packages"
 
 def _find_place(stated: str) -> str:
     """The folder that tox enters, relative to the project; its own working folders hold nothing to test."""
-    place = _fill_tox(stated).removeprefix("./")
+    place = fill_tox(stated).removeprefix("./")
     return "" if place.startswith(".tox") or UNKNOWN in place else place
 
 
-def _fill_tox(text: str) -> str:
+def fill_tox(text: str) -> str:
     """``text`` with tox's substitutions made as far as they are the same everywhere."""
     text = re.sub(r"\{posargs(?::([^{}]*))?\}", lambda match: match[1] or "", text)
     text = re.sub(r"\{env:\w+(?::([^{}]*))?\}", lambda match: match[1] or "", text)
@@ -286,7 +286,7 @@ def _find_in_sections(tox: _Tox, names: list[str], text: str) -> list[Found]:
         place = _find_place(own.get("changedir") or own.get("change_dir") or "")
         found += [
             msgspec.structs.replace(each, source=f"{tox.file}:{line}", folder=each.folder or place)
-            for each in recognise_lines(_fill_tox(script), tox.file, line)
+            for each in recognise_lines(fill_tox(script), tox.file, line)
         ]
     return found
 
