@@ -230,21 +230,24 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
     "a bit of a stream": lambda data: _flip(data, b"streams/OFFICE/000002.s2", 4_000),
     "a bit of the manifest": lambda data: _flip(data, b"manifest.json", 700),
     "a bit of the sums": lambda data: _flip(data, b"SHA256SUMS", 600),
+    "a bit": lambda data: _flip(data, b"", -len(data) // 2),
     "no backup": lambda _: b"something else" * 100,
     "empty": lambda _: b"",
 }
 
 
 def _flip(data: bytes, name: bytes, after: int) -> bytes:
-    place = data.rindex(name + b"\0") + after
+    place = (data.rindex(name + b"\0") if name else len(data)) + after
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
 async def test_what_is_spoilt_is_refused_and_nothing_is_touched(server: Server, tmp_path: Path) -> None:
     await backup(server, tmp_path / "good.tar")
+    await backup(server, tmp_path / "good.tgz")
     state = tmp_path / "other"
-    for what, spoil in SPOILT.items():
-        (tmp_path / "bad.tar").write_bytes(spoil((tmp_path / "good.tar").read_bytes()))
+    good = [(what, spoil, "good.tar") for what, spoil in SPOILT.items()]
+    for what, spoil, name in [*good, *((what, SPOILT[what], "good.tgz") for what in ("cut short", "a bit"))]:
+        (tmp_path / "bad.tar").write_bytes(spoil((tmp_path / name).read_bytes()))
         done = await run(server, "restore", str(tmp_path / "bad.tar"), state=state)
         assert done.returncode == 1, what
         assert "no whole backup" in " ".join(done.stderr.split()), (what, done.stderr)

@@ -71,6 +71,8 @@ def backup(file: Path, since: Path | None, without_keys: bool, with_memory: bool
         manifest = writer.write(output, lock, gzip=file.suffix in COMPRESSED)
     result = {**_describe(manifest, file), "seconds": round(time.monotonic() - begun, 2)}
     secret = "" if without_keys else " It holds the keys: keep it as secret as them."
+    for name in manifest.unread:
+        click.echo(f"Not saved, because you may not read it: {name}", err=True)
     print_result(result, f"Saved {_format(result)} to {file} ({decimal(result['size'])}).{secret}", as_json)
 
 
@@ -200,6 +202,7 @@ def _describe(manifest: Manifest, file: Path) -> dict[str, Any]:
         "keys": manifest.keys,
         "memory": manifest.memory,
         "goals": manifest.goals,
+        "unread": manifest.unread,
         "files": sum(bool(each.digest) for each in manifest.files),
         "streams": streams,
     }

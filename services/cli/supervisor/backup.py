@@ -9,6 +9,7 @@ import os
 import stat
 import tarfile
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Container, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -76,20 +77,23 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds. It is whole with those of ``chain``, by id and file name, the earliest first."""
+    """What a backup holds. It is whole with those of ``chain``, by id and file name, the earliest first.
+
+    ``unread`` are files that this user may not read, so they are not in it.
+    """
 
     format: int
     id: str
     version: str
     made_at: str
     state_dir: str
-    while_running: bool
     keys: bool
     memory: bool
     goals: list[str]
     chain: dict[str, str]
     streams: list[SavedStream]
     files: list[SavedFile]
+    unread: list[str]
 
 
 class _ForgottenMeanwhile(Exception):  # no error: the backup is begun again
@@ -135,6 +139,7 @@ class BackupWriter:
         self._earlier = earlier = since[1] if since else None
         self._known = {d for s in earlier.streams for d in s.frames} if earlier else set[str]()
         self._files = {each.path: each for each in earlier.files} if earlier else {}
+        self._unread: list[str] = []
         self._ends = {each.name: each.last for each in earlier.streams} if earlier else {}
 
     def write(self, output: BinaryIO, lock: InstanceLock | None, *, gzip: bool = False) -> Manifest:
@@ -174,13 +179,13 @@ class BackupWriter:
             version=package_version(),
             made_at=generate_iso_timestamp(),
             state_dir=str(folder.absolute()),
-            while_running=lock is None,
             keys=self._keys,
             memory=self._memory,
             goals=goals,
             chain={**earlier.chain, earlier.id: self._name} if earlier else {},
             streams=streams,
             files=files,
+            unread=self._unread,
         )
         # Not msgspec's encoder: file names may have bytes that are no UTF-8
         self._add(MANIFEST, json.dumps(msgspec.to_builtins(manifest)).encode())
@@ -249,15 +254,13 @@ class BackupWriter:
                 self._tell(name)
                 yield SavedFile(path=name, mode=stat.S_IMODE(found.st_mode))
                 for inner in sorted(path.iterdir()):
-                    left_out = (
-                        inner.name in REBUILT
-                        if name == "gateway"
-                        else only is not None and inner.name not in only
-                    )
-                    if not left_out:
+                    rebuilt = name == "gateway" and inner.name in REBUILT
+                    if not rebuilt and (only is None or inner.name in only):
                         yield from self._save_folder(inner, f"{name}/{inner.name}")
         except FileNotFoundError:
             return
+        except PermissionError:
+            self._unread.append(name)
 
     def _save_file(self, path: Path, name: str) -> SavedFile:
         with path.open("rb") as file:
@@ -327,7 +330,7 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".") if part.isdecimal()]
 
 
-BROKEN = (tarfile.TarError, EOFError, OSError)
+BROKEN = (tarfile.TarError, EOFError, OSError, zlib.error)
 """What reading a file that is no backup, or the beginning of one, raises."""
 
 

@@ -65,7 +65,9 @@ async def restore(config: Settings, lock: InstanceLock, path: Path, tell: Tell) 
             raise broken(path, f"{len(missing)} parts of it are missing")
         tell("files")
         _write_files(manifest, parts, office, config.state_dir)
-        own = settings.load(settings.environment(state_dir=office, key_dir=office / "keys"))
+        # All of it is synced at the end: the server would sync each 32 KiB
+        folders = {"state_dir": office, "key_dir": office / "keys"}
+        own = settings.load(settings.environment(None, **folders, nats_sync="2m"))
         await _write_streams(own, lock, manifest, parts, tell)
         _remove(parts)
     except BaseException:
@@ -187,8 +189,12 @@ async def _write_streams(
             )
             if state["last_seq"] < stream.last:
                 raise BusError(f"{stream.name} ends with message {state['last_seq']}, not {stream.last}")
+            now = await server.floors(stream.name)
             for durable, floor in stream.floors.items():
-                await server.set_back(stream.name, durable, floor)
+                if (
+                    now[durable] != floor
+                ):  # the server counts through the stream for each: seconds if it is long
+                    await server.set_back(stream.name, durable, floor)
     for name in ("logs", "run"):
         _remove(own.state_dir / name)
 
