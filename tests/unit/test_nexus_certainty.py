@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 
 from services.memory.classifier import open_classifier
+from services.nexus.answers.answer_type import lacks_amount
 from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import Evidence
 from services.nexus.answers.weighing import (
@@ -17,9 +18,11 @@ from services.nexus.answers.weighing import (
     has_other_modifier,
     has_twin,
     is_told,
+    is_untouched,
     measure_certainty,
 )
 from shared.contracts import Hit, Node, Source
+from shared.contracts.base import amended
 from shared.memory import Memory
 from tests.support.classifying import MEMORY, ClassifyingMemory
 
@@ -107,3 +110,41 @@ async def test_the_classifier_knows_the_signs_that_are_measured() -> None:
         features=[{**signs, "support": 6.0, "mark": 8.0}, {**signs, "support": -4.0, "mark": -8.0}],
     )
     assert high["log_odds"] > low["log_odds"]
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "near", "untouched"),
+    [
+        ("Who repairs the centrifuge?", "The centrifuge has to be balanced.", {"who": 0.56}, True),
+        ("who insures the minibus?", "The minibus failed its inspection.", {"who": 0.61}, True),
+        ("Who sponsors the club?", "The sponsor of the club is the savings bank.", {"who": 0.84}, False),
+        ("Who drinks coffee here?", "The wardrobe ladies drink coffee here.", {"who": 0.73}, False),
+        ("Who owns the shop?", "It belongs to Ada.", {"who": 0.3}, False),
+        ("Which company made the dishwasher?", "The dishwasher needs soft water.", {"company": 0.58}, True),
+        ("How many pupils are in 7b?", "Class 7b has its exam on 12 May.", {"pupils": 0.5}, True),
+        ("What colour are the lockers?", "The lockers are grey.", {"colour": 0.8}, False),
+        ("At what hour do the welders start?", "The welders begin at seven.", {"hour": 0.5}, False),
+        ("Where do we meet?", "At the lake.", {"where": 0.4}, False),
+    ],
+)
+def test_a_sentence_that_does_not_touch_what_is_asked_for_is_no_answer(
+    question: str, text: str, near: dict[str, float], untouched: bool
+) -> None:
+    opening = near.get("who", 0.7)
+    assert is_untouched(question, amended(read(text), words=near, opening=opening)) is untouched
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "lacks"),
+    [
+        ("How many welders do we have?", "Welders work from six to two.", True),
+        ("How many welders do we have?", "We have twelve welders.", False),
+        ("How many welders do we have?", "Welders: 12, apprentices: 3.", False),
+        ("How many people fit into the chamber stage?", "The chamber stage seats eighty people.", False),
+        ("How many boats are stored?", "Winter storage is full: 61 boats.", False),
+        ("How many towels do we have?", "Towels go to Sauber & Co.", True),
+        ("How old is the van?", "The van is parked outside.", True),
+    ],
+)
+def test_a_number_counts_what_stands_behind_it(question: str, text: str, lacks: bool) -> None:
+    assert lacks_amount(question, text) is lacks

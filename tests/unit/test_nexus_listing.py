@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from services.nexus.answers.answer_type import Listed, read_listed
-from services.nexus.answers.asked_time import held_in, read_asked_time
+from services.nexus.answers.asked_time import happened_in, held_in, read_asked_time
 from services.nexus.answers.memory_answer import MAX_QUOTES, answer_with_list, build_packet
 from shared.contracts import Hit, Node
 from shared.contracts.base import amended
@@ -168,3 +168,23 @@ def test_what_is_too_much_to_tell_is_counted() -> None:
     assert response.text.splitlines()[0] == "Priya has task 0. (2026-10-05)"
     assert response.text.endswith("Memory has 2 more of this.")
     assert len(response.citations) == MAX_QUOTES
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "on_the_day"),
+    [
+        ("Starting this month the welders begin at seven.", "decision", False),
+        ("In September all bridges are painted.", "decision", False),
+        ("This week the shop has no butter.", "observation", False),
+        ("The third quarter was slow.", "decision", False),
+        ("On 15 September the lift stood still.", "decision", True),
+        ("Flood in the cellar.", "event", False),
+    ],
+)
+def test_what_is_of_a_month_happened_on_none_of_its_days(text: str, kind: str, on_the_day: bool) -> None:
+    first, middle, next_day, last = (
+        datetime(2026, 9, day, tzinfo=UTC).timestamp() for day in (1, 15, 16, 30)
+    )
+    node = Node(id="n", title=text, kind=kind, created_at="2026-09-08T10:00:00+00:00")
+    assert happened_in(node, Span(middle, next_day)) is on_the_day
+    assert happened_in(node, Span(first, last))

@@ -19,7 +19,7 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"\d|\b(?:no|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand"
+    r"\d|\b(?:no|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand"
     r"|million|dozen|half|quarter|double|twice|none|both|all)\b",
     re.IGNORECASE,
 )
@@ -114,13 +114,14 @@ _EXPECTED: tuple[tuple[str, re.Pattern[str], Callable[[str, str], bool]], ...] =
     for kind, asked, has in (
         ("exact", r"\b(?:phone|telephone|fax)\s+number\b|\bextension\b", _holds(_DIGITS)),
         ("exact", r"\b(?:cost|costs|price|salary|wage|earn|earns|paid\s+for|rent)\b", _holds(_MONEY)),
+        ("exact", r"^\W*how\s+much\s+(?:is|are|was|were)\s+(?:the|our|an?|my|\w+)\b", _holds(_MONEY)),
         ("exact", r"\bhow\s+old\b", lambda _, text: bool(_AGE.search(text) and _NUMBER.search(text))),
         ("exact", r"\bhow\s+(?:heavy|much\s+does\b.*\bweigh)\b", _holds(_WEIGHT)),
         ("exact", r"\bwhat\s+(?:colou?r)\b", _holds(_COLOUR)),
         ("time", r"\bhow\s+(?:long|soon|often|frequently)\b", _holds(_TIME)),
         (
             "time",
-            r"^\W*(?:since\s+|until\s+|till\s+|by\s+)?when\b|\b(?:what|which)\s+(?:time|date|day|weekday|month|year)\b"
+            r"^\W*(?:since\s+|until\s+|till\s+|by\s+)?when\b|\b(?:what|which)\s+(?:time|date|hour|day|weekday|month|year)\b"
             r"|\bbirthday\b",
             _holds(_TIME),
         ),
@@ -150,11 +151,8 @@ def lacks_amount(question: str, sentence: str) -> bool:
     ``sentence`` has none.
     """
     told = _SPEAKER.sub("", sentence)
-    if asked := _HOW_MANY.search(question):
-        stems = [stem_term(word) for word in _WORD.findall(told)]
-        if stem_term(asked[1]) in stems:  # a number that is far from it counts something else
-            place = stems.index(stem_term(asked[1]))
-            told = " ".join(_WORD.findall(told)[max(0, place - _BETWEEN) : place + _BETWEEN + 1])
+    if (asked := _HOW_MANY.search(question)) and stem_term(asked[1]) in find_stems(told):
+        return not (_has_count(question, told) or re.search(rf"(?i)\b{asked[1]}:?\s+\d", told))
     return bool(_AMOUNT.search(question)) and not (_NUMBER.search(told) or find_type(question, told)[1])
 
 

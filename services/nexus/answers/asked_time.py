@@ -106,11 +106,13 @@ def happened_in(node: Node, span: Span) -> bool:
     on its own.
     """
     named = [each.span for each in _find_named(node)]
-    if node.kind not in TELLING:
-        return any(each.overlaps(span) and each.end - each.start <= LONGEST_DAY for each in named)
+    # What is of a month is of none of its days.
+    longest = max(LONGEST_DAY, span.end - span.start)
+    if any(each.overlaps(span) and each.end - each.start <= longest for each in named):
+        return True
     created = _day_of(node)
     before = any(each.end <= created.start for each in named)
-    return any(each.overlaps(span) for each in named) or (created.overlaps(span) and not before)
+    return node.kind in TELLING and created.overlaps(span) and not before
 
 
 def held_in(node: Node, span: Span) -> bool:

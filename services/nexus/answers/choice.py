@@ -15,6 +15,7 @@ from services.nexus.answers.weighing import (
     LEAST_NAMED,
     Asked,
     is_told,
+    is_untouched,
     measure_certainty,
     weigh,
     weigh_terms,
@@ -72,6 +73,7 @@ async def choose(question: str, evidence: Sequence[Evidence], memory: Memory) ->
         if not lacks_amount(question, each.text)
         and not lacks_object(question, each.words)
         and not adds_nothing(question, each.text)
+        and not is_untouched(question, each)
     ]
     may_answer.sort(key=lambda each: -known.of(each))
     if not may_answer:
