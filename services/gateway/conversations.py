@@ -159,8 +159,8 @@ async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
 
 
 async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, str] | None:
-    """The answer to a question, and when it was stored, once it is indexed."""
-    seq = _find(gateway, "cause = ?", question_id)
+    """The answer to a question, the last one, and when it was stored, once it is indexed."""
+    seq = _find(gateway, "cause = ?", question_id, "ORDER BY number DESC")
     stored = await read_message(gateway.bus, subjects.OFFICE, seq) if seq else None
     try:
         return (Response.from_json(stored.data), restored(stored).time) if stored else None
@@ -168,10 +168,10 @@ async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, s
         return None
 
 
-def _find(gateway: Gateway, where: str, value: str) -> int:
-    """The place in the audit of the first letter that passes; 0 if there is none."""
+def _find(gateway: Gateway, where: str, value: str, order: str = "ORDER BY number") -> int:
+    """The place in the audit of the first letter that passes in this order; 0 if there is none."""
     rows = gateway.index.store.query(
-        f"SELECT office FROM letters JOIN messages USING (number) WHERE {where} ORDER BY number LIMIT 1",  # noqa: S608
+        f"SELECT office FROM letters JOIN messages USING (number) WHERE {where} {order} LIMIT 1",  # noqa: S608
         [value],
     )
     return int(rows[0][0]) if rows else 0

@@ -17,7 +17,7 @@ from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import decide_whole
 from services.nexus.servers.desk import MCP, USE
-from services.nexus.thinking import Thinker
+from services.nexus.thinking import LATE, Thinker
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
@@ -25,7 +25,7 @@ from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus import Bus
-from shared.bus.records import read_submitted
+from shared.bus.records import read_submitted, submission_entry
 from shared.clock import read_zone
 from shared.contracts import (
     MAX_TEXT,
@@ -52,6 +52,7 @@ from shared.tasks.speaker import Speaker
 from shared.text.prose import asks_about_work
 from shared.timetable import TimetableKeeper
 
+FOLLOWS = "; its answer follows when it comes"
 MEMORY = "memory"  # The tool that answers from memory: with a model, the model writes the answer
 SURELY_KNOWN, SURE_TOOL = 0.8, 0.75
 """The confidence from which memory's sentence answers a question that is like those for another tool; and
@@ -137,16 +138,23 @@ class Nexus(Agent):
 
     @register_action(
         "Answer a message with the model and the tools of the desk",
-        {"text": "The message", "things": "What it may refer to, with ids"},
+        {
+            "text": "The message",
+            "things": "What it may refer to, with ids",
+            "late": "Rules answered",
+        },
         planned=False,
     )
-    async def think_about(self, text: str, things: str = "") -> Outcome:
+    async def think_about(self, text: str, things: str = "", late: bool = False) -> Outcome:
         """The whole Response in data key ``response``."""
         task = self.context.task
         request = Request.of_task(task)
         request = request or self._request_of(task, text)
         if not self.context.models.model.available:
             return _as_outcome(await self.answerer.quote(text))
+        if late:
+            patience = self.context.settings.brain_timeout
+            return _as_outcome(await self.thinker.answer(request, things, (), patience, is_late=True))
         return _as_outcome(await self._think(request, things))
 
     @register_action(
@@ -217,8 +225,11 @@ class Nexus(Agent):
 
     def _conclude(self, request: Request, task: Task, result: TaskResult) -> Outbox:
         """What follows from the result of a task that was for a request."""
-        if "response" in result.metadata and task.context.get("action") in ("think_about", USE):
+        action = task.context.get("action")
+        if "response" in result.metadata and action in ("think_about", USE):
             return [request.reply(Response.from_dict(result.metadata["response"]))]
+        if action == "think_about" and task.context["params"].get("late"):
+            return ()  # the rules have answered
         note = str(task.context.get("note", ""))
         return [request.reply(tool_response(result, task.context["route"], note))]
 
@@ -270,8 +281,20 @@ class Nexus(Agent):
         except ActionError as error:
             self.context.log.warning("unthought", reason=str(error))
             response = await self._answer_by_rules(request)
-            note = f"(The rules answered, for the model could not be asked: {error})"
+            follows = LATE in str(error) and await self._ask_on(request, things, response)
+            note = f"(The rules answered, for the model could not be asked: {error}{FOLLOWS * follows})"
             return msgspec.structs.replace(response, text=f"{response.text}\n{note}"[:MAX_TEXT])
+
+    async def _ask_on(self, request: Request, things: str, response: Response) -> bool:
+        """Have the model that was late answer when it can, if the rules did nothing; whether it was asked."""
+        did = response.goal_id or response.asks or not self.desk.only_told(response.route_used)
+        if did or request.asker != subjects.USER or request.subject is not None:
+            return False
+        me = self.context.profile.name
+        params = {"text": request.text, "things": things, "late": True}
+        for task in await self.desk.submit(request, me, me, "think_about", params, key="late"):
+            await self.context.bus.commit([submission_entry(task)])
+        return True
 
     async def _answer_by_rules(self, request: Request) -> Response:
         """The answer without a model, within a task."""

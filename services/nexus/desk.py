@@ -23,7 +23,6 @@ from services.nexus.tools.office import answer_of_office
 from services.nexus.tools.talk import answer_without_memory, ask_for_whole, ask_which
 from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared import subjects
-from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.bus.records import read_task
 from shared.contracts import MAX_TEXT, Response, ResultOutcome, Task, TaskResult, TaskStatus
@@ -185,9 +184,11 @@ class Desk:
         action: str,
         params: Mapping[str, Any],
         note: str = "",
-    ) -> Outbox:
-        """The task of ``action``, once for each request; its result, after ``note``, is the answer."""
-        task_id = self.context.bus.derive_id("ask", request.asker, request.letter_id, action)
+        key: str = "",
+    ) -> list[Task]:
+        """The task of ``action``, once for each request and ``key``; its result answers, after ``note``."""
+        names = filter(None, (request.asker, request.letter_id, action, key))
+        task_id = self.context.bus.derive_id("ask", *names)
         task = Task(
             task_id=f"ask_{task_id}",
             cause=request.letter_id,
@@ -204,7 +205,11 @@ class Desk:
                 REQUEST_KEY: request.to_dict(),
             },
         )
-        return () if await read_task(self.context.bus, task) else [task]
+        return [] if await read_task(self.context.bus, task) else [task]
+
+    def only_told(self, route: str) -> bool:
+        """Whether the answer of ``route`` changed nothing."""
+        return all(tool.effect is Effect.READS for tool in self.tools.values() if tool.used == route)
 
     async def find_absent(self, call: Call) -> Answer | None:
         """The answer that the agent of ``call`` is not at work, if it is not."""

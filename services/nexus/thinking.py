@@ -58,6 +58,7 @@ from shared.tasks.speaker import Speaker
 from shared.text.display import flatten, quote, shorten
 from shared.timetable import ENDED, TimetableKeeper
 
+LATE = "The model is late"
 MAX_STEPS = 6  # The most turns of a model for one message
 SHOWN = 10  # The most reminders, schedules and things of the last answer that a prompt names
 SHOWN_GOALS = 5  # The goals that it names beside those of the conversation, the latest
@@ -118,7 +119,7 @@ class DeskModel:
 
                 thought = await self._models.stream_model(messages, tell, tools, persona=persona)
         except TimeoutError:
-            raise ModelUnavailable(f"The model is late, it had {self._patience:g} s for it") from None
+            raise ModelUnavailable(f"{LATE}, it had {self._patience:g} s for it") from None
         finally:
             self._left -= time.monotonic() - begun
         if thought.tool_calls:
@@ -363,18 +364,24 @@ class Thinker:
         )
 
     async def answer(
-        self, request: Request, things: str, history: Sequence[Message], patience: float
+        self,
+        request: Request,
+        things: str,
+        history: Sequence[Message],
+        patience: float,
+        *,
+        is_late: bool = False,
     ) -> Response:
         """The model's answer, or what its calls did; raises ActionError if it cannot be asked or is late.
 
-        What was done before it failed is answered all the same.
+        What was done before it failed is answered all the same. One that ``is_late`` is told as a whole.
         """
         context, current = self._context, self._context.current_task
         box = DeskToolbox(self._desk, request, self._desk.answerer)
         memories = await self._remember(request, box)
         box.told.append(things)
         spoken = None
-        if request.asker == subjects.USER and request.subject is None and request.session:
+        if request.asker == subjects.USER and request.subject is None and request.session and not is_late:
             spoken = SpokenAnswer(
                 context.bus,
                 request.letter_id,

@@ -19,8 +19,10 @@ from shared.contracts import (
     AnswerWords,
     ApprovalAnswer,
     ApprovalRequest,
+    Email,
     Node,
     Question,
+    SentEmail,
     generate_id,
 )
 from shared.memory import Memory
@@ -267,6 +269,26 @@ async def test_what_only_a_person_may_do_is_done_after_a_yes(office: Office) -> 
     answer = await office.user.last(subjects.OFFICE, answers)
     assert answer is not None
     assert ApprovalAnswer.from_json(answer.data).granted
+
+    # the only question that waits is answered by talking
+    letter = Email(sender="nexus", recipient="user", subject="Which branch?", body="main or release-2?")
+    note = SentEmail(sender="nexus", email=letter, awaited=True)
+    await (await office.connect("nexus")).commit(
+        [
+            seal(subjects.mail("user", "nexus"), letter),
+            seal(subjects.record("nexus", "letter", letter.id), note),
+        ]
+    )
+    chat.type("answer: use release-2\r")
+    await chat.expect(r"Send “use release-2”\?[^\[]*\[y/N\]")
+    chat.type("y\r")
+    await chat.expect("Sent[^›]*›")
+    sent = await office.user.last(subjects.OFFICE, subjects.mail("nexus", "user"))
+    assert sent is not None
+    assert (Email.from_json(sent.data).body, Email.from_json(sent.data).in_reply_to) == (
+        "use release-2",
+        letter.id,
+    )
 
     chat.type("remember that the weir of the mill is painted green\r")
     await chat.expect("I shall remember[^›]*›")

@@ -147,6 +147,10 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
     up = (await say(desk, "who is up?")).text
     assert ("scout: " in up, "conductor: " in up) == (False, True)
     assert (await say(desk, "any dead letters?")).text == "No dead letters."
+    told = (await say(desk, "give me a quick picture of what was cancelled today, I report upwards")).text
+    assert "goals that were cancelled between" in told or "cancelled, " in told
+    assert "quick" not in told
+    assert (await say(desk, "which goals about trains are running?")).text.startswith("No goals")
     goals = [StateChanged.from_json(data).goal for _, _, data in await desk.stored("state.goal.*")]
     failed = {
         goal.goal_id for goal in goals if goal is not None and goal.failed

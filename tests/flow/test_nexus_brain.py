@@ -28,10 +28,12 @@ from shared.contracts import (
     TaskStatus,
     generate_task_id,
 )
+from shared.queries.office import read_conversation
 from shared.tasks.profiles import load_profile
 from shared.timetable import read_timetable
 from tests.support.classifying import open_endpoint, serve_memory
 from tests.support.team import Team, open_team
+from tests.support.waiting import eventually
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 NOTES = (
@@ -275,6 +277,22 @@ async def test_a_model_that_is_late_leaves_it_to_the_rules_which_say_so(desk: De
         response = await ask(team, "Where is the key?")
     assert response.text.startswith("The office key hangs beside the kitchen door (")
     assert "The model is late, it had 1 s for it" in response.text
+
+
+async def test_the_answer_of_a_model_that_was_late_follows_in_the_conversation(desk: Desk) -> None:
+    late = {"match": "The message", "replies": [{"text": "By the door [note1].", "delay": 4}]}
+    async with desk(late, MAILROOM_ANSWER_WITHIN="1") as team:
+        response = await ask(team, "Where is the key?", "keys")
+        assert response.text.endswith("its answer follows when it comes)")
+
+        async def followed() -> str:
+            turn = (await read_conversation(team.user, "keys")).value.turns[-1]
+            return turn.answer if turn.answer.startswith("By the door") else ""
+
+        assert await eventually(followed, 30)
+        # what sets a reminder by rule is done once
+        done = await ask(team, "Remind me in 2 hours to call Ana", "keys")
+        assert "follows" not in done.text
 
 
 async def test_reminders_are_set_by_rule_and_not_by_the_model(desk: Desk) -> None:

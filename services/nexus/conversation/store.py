@@ -249,6 +249,8 @@ def answer(conversation: Conversation, response: Response) -> Conversation:
         failed=response.outcome is ResultOutcome.FAILED,
         goal_id=response.goal_id,
     )
+    if turn is not conversation.turns[-1]:  # it comes late: what was talked about since is what is meant
+        return _with_turn(conversation, answered)
     return msgspec.structs.replace(
         _with_turn(conversation, answered),
         asks=response.asks,

@@ -23,7 +23,7 @@ from services.nexus.routing.following import (
     read_following,
 )
 from services.nexus.routing.request import GOAL, Request
-from services.nexus.routing.unmistakable import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
+from services.nexus.routing.unmistakable import QUALIFIED, decide_by_rule, qualify, read_command
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
 from shared.errors import BusError
@@ -247,8 +247,6 @@ def decide_by_scores(text: str, scores: Mapping[str, float], tools: Mapping[str,
         allowed = hear(allowed, tools, changes=bool(WAYS["changes"].search(text)))
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
-    if act is Act.REQUEST and {first, second} == {"work", "night_job"} and TONIGHT.search(text):
-        sure, first, second = sure + allowed[second], "night_job", others[0]  # it says itself when
     if act is Act.REQUEST and first in QUALIFIED:
         first = qualify(text, first, tools)
     if first == UNCLEAR:

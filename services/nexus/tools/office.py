@@ -40,6 +40,9 @@ async def answer_of_office(context: ToolContext, request: Request, hint: Kind) -
     """
     now, text = context.now(request), request.text
     query, things = await context.read_query(request), await context.list_things(request)
+    dated = query.period or query.states
+    if dated and not SHOW_WAYS["about"].search(text) and not match(things, query.terms).things:
+        query = msgspec.structs.replace(query, terms={})  # "a quick picture": words that no thing has
     kind = hint if query.kind is None or (query.is_vague and hint is not Kind.GOAL) else query.kind
     named = [each for each in things if each.ref in GOAL_ID.findall(text)]
     if new := [each for each in GOAL_ID.findall(text) if not any(thing.ref == each for thing in named)]:
@@ -74,10 +77,6 @@ async def answer_of_office(context: ToolContext, request: Request, hint: Kind) -
     if not chosen and query.terms:
         chosen = await find_by_meaning(context.agent.memory, text, select(query, things, now, text, kind))
     told = tell(query, kind, chosen, now)
-    if not chosen and query.terms and (query.period or query.states) and not SHOW_WAYS["about"].search(text):
-        words, query = " ".join(query.terms.values()), msgspec.structs.replace(query, terms={})
-        chosen = select(query, things, now, text, kind)
-        told = f"Nothing has the words “{words}”; without them:\n{tell(query, kind, chosen, now)}"
     if kind is Kind.PLANNED:
         told = await _add_night(context, query, told, things, now)
     return _answer(told, chosen)

@@ -4,8 +4,10 @@ The front desk names the command and can do neither. What is shown is read here,
 """
 
 import asyncio
+import contextlib
 import re
 import shlex
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -22,12 +24,14 @@ from services.cli.output.console import open_console, print_block
 from shared import settings, subjects
 from shared.clock import parse_timestamp
 from shared.contracts import TOKEN, AnswerWords, Response, generate_id
-from shared.errors import BusUnavailable, NotFound, Refused
+from shared.errors import BusUnavailable, MailroomError, NotFound, Refused
 from shared.text.display import clean, clean_block
 from shared.views.approval import Approval, Approvals, Decision
 from shared.views.desk import LIFETIME, Note, SessionSummary, Turn
 from shared.views.listed import Mail, NewLetter, SentLetter, SubmittedGoal
 
+LATE_INTERVAL = 2.0  # Seconds until it is looked again whether an answer follows
+FOLLOWS = "its answer follows when it comes"  # How an answer says so
 RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
 PATIENCE = 600.0  # Seconds that an answer is waited for
 STOP_TIMEOUT = 60.0  # Seconds until the gateway must have stopped an answer, and the goal that it started
@@ -109,6 +113,18 @@ async def ask_nexus(question: Question, timeout: float, login: api.Login | None 
         f"The front desk did not answer within {timeout:g} s; the question stays in its mailbox",
         f"'mailroom status' shows whether {subjects.NEXUS} runs",
     )
+
+
+async def wait_for_late(question: Question, first: Response) -> Response | None:
+    """The answer that follows on ``first``, for which a model was late; None after PATIENCE."""
+    path, until = f"{question.path}/{question.id}/answer", time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        await asyncio.sleep(LATE_INTERVAL)
+        with contextlib.suppress(MailroomError):  # a gateway that is away is asked again
+            answer = await asyncio.to_thread(api.get, path, Response)
+            if answer.id != first.id:
+                return answer
+    return None
 
 
 def stop_answer(question: Question) -> Turn:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from services.cli import api
 from services.cli.commands.chat.answering import (
+    FOLLOWS,
     PATIENCE,
     Question,
     ShownAnswer,
@@ -25,6 +26,7 @@ from services.cli.commands.chat.answering import (
     list_sessions,
     make_session,
     stop_answer,
+    wait_for_late,
 )
 from services.cli.commands.chat.line import COMMANDS, PROMPT, Words, is_terminal, open_line
 from services.cli.commands.chat.sessions import print_sessions
@@ -35,7 +37,7 @@ from services.cli.output.outcomes import FAILED
 from shared import settings, subjects
 from shared.contracts import MAX_TEXT, Response, ResultOutcome
 from shared.errors import BusUnavailable, MailroomError, NotFound
-from shared.text.display import clean_block
+from shared.text.display import clean_block, shorten
 from shared.views.desk import Note, Session
 
 HELP = """Write as to a colleague: a question, a request, "remind me tomorrow at 9 to call Ana".
@@ -47,6 +49,7 @@ Tab completes commands, agents, goals and paths; the arrow up brings back what w
 Ctrl-C stops an answer, Ctrl-D leaves. "what can you do?" lists what the front desk does."""
 SLOW = 20.0  # Seconds without a sign of the front desk after which one is told what to look at
 STILL_WAITING = f"No answer yet: 'mailroom status' shows whether {subjects.NEXUS} runs. Ctrl-C ends the wait."
+SHOWN_QUESTION = 80  # Characters of a question whose answer comes late
 SHOWN_TURNS = 3  # Turns of a session that are shown when it is gone on with
 
 
@@ -79,9 +82,12 @@ class TerminalChat:
         self._console = open_console()
         self._words = Words()
         self._ask: Callable[[str], Awaitable[str]] | None = None
+        self._late: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Read messages from a terminal until Ctrl-D."""
+        from prompt_toolkit.patch_stdout import patch_stdout
+
         line = open_line(settings.load(), self._words)
         self._ask = line.prompt_async
         self._show_session()
@@ -91,7 +97,8 @@ class TerminalChat:
                 self._words.names = [*name_agents(), *name_goals()]
                 self._words.sessions = name_sessions()
             try:
-                text = await line.prompt_async(PROMPT)
+                with patch_stdout(raw=True):  # an answer that comes late stands above the line
+                    text = await line.prompt_async(PROMPT)
             except KeyboardInterrupt:
                 click.echo("Ctrl-D leaves.")
                 continue
@@ -175,11 +182,19 @@ class TerminalChat:
                     hint.cancel()
                     if isinstance(step, Response):
                         shown.show(step)
+                        if self._ask and FOLLOWS in step.text:
+                            self._late.add(asyncio.create_task(self._show_late(question, step)))
                         return step
                     shown.show_note(step) if isinstance(step, Note) else shown.show_words(step)
         finally:
             hint.cancel()
         return None
+
+    async def _show_late(self, question: Question, first: Response) -> None:
+        """Show the answer of a model that was late, whenever it comes."""
+        if answer := await wait_for_late(question, first):
+            asked = shorten(clean_block(question.text), SHOWN_QUESTION)
+            print_block(f"To “{asked}”:\n{clean_block(answer.text)}", open_console())
 
     def _stop(self, question: Question) -> None:
         """Have the answer end, and a goal that it started; says what was stopped."""

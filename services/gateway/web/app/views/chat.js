@@ -94,6 +94,9 @@ function Conversation({ id, begun }) {
   useEffect(() => {
     if (begun) read();
   }, []);
+  // an answer that comes after "later", or after that of the rules
+  const latest = useLiveResource(async (signal) => (state.turns.length ? get(at`/desk/sessions/${id}`, {}, { signal }) : null), [id], ({ message }) => LETTERS.test(message.subject), 600);
+  useEffect(() => latest.data?.turns.forEach((turn) => turn.state === "answered" && put(turn)), [latest.data]);
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [state.turns.length, state.turns.at(-1)?.state, state.loaded, words[state.turns.at(-1)?.id]]);
   return html`<section class="conversation" aria-label="Conversation"><h1>${state.turns[0]?.text.split("\n")[0].slice(0, 120) || (state.loaded ? "Ask the front desk" : "The front desk")}</h1>
     ${state.error && html`<${Problem} error=${state.error} />`}${!state.loaded && html`<${Loading} what="the conversation" />`}
