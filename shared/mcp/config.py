@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -113,6 +113,14 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def make_reach(self) -> Reach:
         """What it may connect to; raises ActionError for a malformed host."""
         return Reach(hosts=self.reach, allow_private=self.reach)
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """How a person signs in: where the browser returns to, what opens it, and the query it returns with."""
+
+    address: str
+    open: Callable[[str], Awaitable[None]]
+    wait: Callable[[], Awaitable[dict[str, str]]]
 
 
 def read_secret(name: str, place: str) -> str:

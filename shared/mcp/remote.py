@@ -1,14 +1,12 @@
 """The transport of a server elsewhere: HTTP to checked addresses, with tokens that a person signed in for."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from shared.mcp.config import VARIABLE, ServerConfig
+from shared.mcp.config import VARIABLE, ServerConfig, SignIn
 from shared.mcp.pipes import MAX_OUTPUT, Life
 from shared.settings import Settings
 from shared.text.display import escape_invisible
@@ -21,14 +19,6 @@ if TYPE_CHECKING:
 UNAUTHORIZED = 401  # The status of an answer to a request without a valid token
 CONNECT = 10.0  # Seconds to connect; how long an answer may take is the call's own limit
 SIGN_IN = "it wants a person to sign in{}: mailroom mcp login {}"
-
-
-class SignIn(msgspec.Struct, frozen=True, kw_only=True):
-    """How a person signs in: where the browser returns to, what opens it, and the query it returns with."""
-
-    address: str
-    open: Callable[[str], Awaitable[None]]
-    wait: Callable[[], Awaitable[dict[str, str]]]
 
 
 def tokens_path(settings: Settings, name: str) -> Path:

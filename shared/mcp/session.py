@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import importlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,11 +14,11 @@ import msgspec
 from shared.contracts import generate_iso_timestamp
 from shared.errors import ActionError
 from shared.log import logger
-from shared.mcp.config import ServerConfig
+from shared.mcp.config import ServerConfig, SignIn
 from shared.mcp.pins import MAX_TOOLS, Pin, Tool, require_sound
 from shared.mcp.pipes import Life, hide, open_pipes
 from shared.mcp.questions import Choice, fill
-from shared.mcp.remote import SignIn, open_http
+from shared.mcp.remote import open_http
 from shared.settings import Settings
 from shared.text.display import escape_invisible, excerpt, shorten
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 START = 30.0  # Seconds a server has to answer the first time: some compile themselves
 SIGNING_IN = 600.0  # Seconds a person has to sign in
-LIST_EVERY = 10.0  # Seconds for which a list of tools is taken to hold, if the server does not say it changed
+LIST_EVERY = (10.0, 300.0)
+"""The least and the most seconds for which a list of tools holds as the server says (``ttlMs``). One of
+2025-11-25 that says that it tells changes is not asked again before it does."""
 MAX_TEXT = 200_000  # The most characters of one result
 
 Ask = Callable[[str, str, dict[str, Any]], Awaitable[tuple[Choice, dict[str, Any]]]]
@@ -76,7 +79,8 @@ class Session:
         self._caller = contextvars.copy_context()
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
-        self._listed: tuple[float, Pin] | None = None
+        self._listed: tuple[float, Pin] | None = None  # And until when it holds
+        self._told, self._holds = False, 0.0
         self.used_at = time.monotonic()
 
     @property
@@ -156,17 +160,19 @@ class Session:
 
     async def list_tools(self) -> Pin:
         """What it offers now; raises ActionError."""
-        if self._listed and time.monotonic() - self._listed[0] < LIST_EVERY:
+        if self._listed and time.monotonic() < self._listed[0]:
             return self._listed[1]
         async with self._taking_turn(START):
             assert self._client is not None
             info, can = self._client.server_info, self._client.server_capabilities
-            tools = [_describe(each) for each in await self._pages(self._client.list_tools, "tools")]
-            if can.prompts:
-                prompts = await self._pages(self._client.list_prompts, "prompts")
-                tools += [_describe_prompt(each) for each in prompts]
-            if can.resources and await self._has_resources():
-                tools.append(RESOURCES)
+            self._told = False
+            listed, prompts, has_resources = await asyncio.gather(
+                self._pages(self._client.list_tools, "tools"),
+                self._pages(self._client.list_prompts if can.prompts else None, "prompts"),
+                self._has_resources(bool(can.resources)),
+            )
+            tools = [*map(_describe, listed), *map(_describe_prompt, prompts)]
+            tools += [RESOURCES] if has_resources else []
             pin = Pin(
                 server=self.name,
                 program=escape_invisible(info.name)[:200] if info else "",
@@ -175,29 +181,37 @@ class Session:
                 tools=tuple(require_sound(tool) for tool in tools),
                 pinned_at=generate_iso_timestamp(),
             )
-        self._listed = time.monotonic(), pin
+        if not self._told:
+            tells = bool(can.tools and can.tools.list_changed and pin.protocol < "2026")
+            self._listed = math.inf if tells else time.monotonic() + self._holds, pin
         return pin
 
-    async def _has_resources(self) -> bool:
+    async def _has_resources(self, asked: bool) -> bool:
         assert self._client is not None
+        if not asked:
+            return False
         found = (await self._client.list_resources()).resources
         return bool(found or (await self._client.list_resource_templates()).resource_templates)
 
-    async def _pages(self, ask: Callable[..., Awaitable[Any]], kind: str) -> list[Any]:
+    async def _pages(self, ask: Callable[..., Awaitable[Any]] | None, kind: str) -> list[Any]:
         found: list[Any] = []
         cursor: str | None = None
-        while True:
+        while ask is not None:
             page = await ask(cursor=cursor, cache_mode="bypass")
             found += getattr(page, kind)
             cursor = page.next_cursor
             if len(found) > MAX_TOOLS:
                 raise ActionError(f"The MCP server {self.name} offers more than {MAX_TOOLS} {kind}")
+            if kind == "tools":
+                least, most = LIST_EVERY
+                self._holds = min(max((page.ttl_ms or 0) / 1_000, least), most)
             if not cursor:
-                return found
+                break
+        return found
 
     async def _hear(self, message: Any) -> None:
         if "list_changed" in str(getattr(message, "method", "")):
-            self._listed = None
+            self._listed, self._told = None, True
 
     # --- calls -----------------------------------------------------------------------------------
 

@@ -31,8 +31,7 @@ from pydantic import AnyUrl, BaseModel, PrivateAttr
 
 from shared.errors import ActionError
 from shared.files import hold_lock, write_atomically
-from shared.mcp.config import OAuth, ServerConfig, read_secret
-from shared.mcp.remote import SignIn
+from shared.mcp.config import OAuth, ServerConfig, SignIn, read_secret
 
 M = TypeVar("M", bound=BaseModel)
 RENEWAL = 30.0  # Seconds in which a service has to give new tokens: other processes wait meanwhile

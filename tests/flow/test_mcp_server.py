@@ -215,21 +215,33 @@ async def test_reports_and_briefings_are_resources_whose_changes_are_told(
     name = f"followed-{mode}"
     uri = f"mailroom://goal/{name}"
     async with connect(running, make_token(running), mode, message_handler=hear) as client:
+        kept = {"title": f"The kettle boils for {mode}", "body": "It takes four minutes."}
+        kept_id = (await client.call_tool("remember", kept)).structured_content["ids"][0]
+        memory, briefing = f"mailroom://memory/{kept_id}", "mailroom://brief/engineer"
         following = None
         if mode == "legacy":
             with warnings.catch_warnings(action="ignore"):  # of 2025-11-25 alone
-                await client.subscribe_resource(uri)
+                for each in (uri, memory, briefing):
+                    await client.subscribe_resource(each)
         else:
 
             async def listen() -> None:
-                async with client.listen(resource_subscriptions=[uri]) as events:
+                async with client.listen(resource_subscriptions=[uri, memory, briefing]) as events:
+                    listening.set()
                     async for event in events:
                         told.put_nowait(event.uri)
 
+            listening = asyncio.Event()
             following = asyncio.create_task(listen())
-            await asyncio.sleep(0.5)
+            await asyncio.wait_for(listening.wait(), 20)
         await client.call_tool("submit_goal", {"text": f"Run the tests of {shop}", "key": name})
         assert await asyncio.wait_for(told.get(), 20) == uri
+        async with running.client() as http:
+            retired = await http.post("/api/v1/memory/write", json={"retire": [kept_id]})
+            retired.raise_for_status()
+        missing = {memory, briefing}
+        while missing:
+            missing.discard(await asyncio.wait_for(told.get(), 20))
         if following is not None:
             following.cancel()
         await client.call_tool("wait_for_goal", {"goal_id": name, "seconds": 60})

@@ -131,7 +131,7 @@ async def test_a_question_of_a_server_is_a_letter_to_the_person(tmp_path: Path) 
         working = asyncio.create_task(team.perform("scout", "foe__ask"))
         letter = await team.receive("scout")
         assert "The MCP server foe asks: Which one?" in letter["body"]
-        assert "colour: A colour - (string)" in letter["body"]
+        assert "colour: A colour - (string; may be left out)" in letter["body"]
         told = Email(
             sender=subjects.USER, recipient="scout", subject="Re", body="green", in_reply_to=letter["id"]
         )

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from shared.mcp.session import Session
 from tests.support.forking import ROOT
 from tests.support.server import environment
 
+MOST = 4  # Clients at the same time: the suite starts dozens, each of which has seconds for its first answer
 STUB = """
 import json, os, socket, sys
 made = socket.socket(socket.AF_UNIX)
@@ -136,11 +136,15 @@ async def main(url: str, folder: Path) -> None:
 
 def serve(listening: socket.socket) -> None:
     """Be the client of each scenario whose STUB connects, in a process of its own that imports nothing."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    running = 0
     while True:
         stub, _ = listening.accept()
+        if running == MOST:
+            os.wait()
+            running -= 1
         if os.fork():
             stub.close()
+            running += 1
             continue
         with stub, stub.makefile() as asked, tempfile.TemporaryDirectory() as made:
             url, variables = json.loads(asked.read())

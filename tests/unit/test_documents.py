@@ -1,7 +1,9 @@
 """Documents: every link leads somewhere, the index has them all, and what is made from code is current."""
 
+import json
 import re
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -146,3 +148,13 @@ def test_what_the_document_of_models_writes_into_mailroom_toml_is_read(tmp_path:
     assert configured_models(settings_of(office, "nexus"))
     for kind in KINDS:
         assert f"| `{kind}` |" in text
+
+
+def test_the_registry_of_mcp_is_told_one_name_and_version() -> None:
+    told = json.loads((ROOT / "server.json").read_text())
+    name = re.search(r"<!-- mcp-name: (\S+) -->", (ROOT / "README.md").read_text())
+    assert name
+    assert name[1] == told["name"]
+    assert name[1] in (ROOT / "CONTRIBUTING.md").read_text()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {told["version"], *(each["version"] for each in told["packages"])} == {version}

@@ -48,6 +48,50 @@ def test_a_server_is_added_to_toml(before: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "variable", "path"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", ".claude.json"),
+        ("codex", "CODEX_HOME", "config.toml"),
+        ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
+        ("opencode", "XDG_CONFIG_HOME", "opencode/opencode.json"),
+        ("zed", "XDG_CONFIG_HOME", "zed/settings.json"),
+        ("cursor", "XDG_CONFIG_HOME", ""),
+    ],
+)
+def test_a_host_may_have_its_settings_elsewhere(
+    name: str, variable: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    for each in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(each, raising=False)
+    usual = HOSTS[name].find()
+    assert usual == Path.home() / HOSTS[name].path
+    monkeypatch.setenv(variable, "/else/where")
+    assert HOSTS[name].find() == (Path("/else/where", path) if path else usual)
+
+
+STRUCTURE = {
+    "claude-desktop": ("mcpServers", {"command": str, "args": list, "env": dict}),
+    "cursor": ("mcpServers", {"command": str, "args": list, "env": dict}),
+    "vscode": ("servers", {"type": str, "command": str, "args": list, "env": dict}),
+    "zed": ("context_servers", {"command": str, "args": list, "env": dict}),
+}
+"""What the documentation named beside HOSTS shows of hosts that could not be run; nothing else is written."""
+
+
+@pytest.mark.parametrize("name", STRUCTURE)
+def test_a_server_has_the_structure_that_a_host_documents(name: str) -> None:
+    section, types = STRUCTURE[name]
+    found = json.loads(add_server(HOSTS[name], "", COMMAND, ENVIRONMENT)[1])
+    assert list(found) == [section]
+    entry = found[section][NAME]
+    assert {key: type(value) for key, value in entry.items()} == types
+    assert entry.get("type", "stdio") == "stdio"
+    assert [entry["command"], *entry["args"]] == COMMAND
+    assert entry["env"] == ENVIRONMENT
+
+
+@pytest.mark.parametrize(
     ("name", "before"),
     [
         ("cursor", "{"),

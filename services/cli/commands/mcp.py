@@ -16,9 +16,9 @@ from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import open_console, print_block, print_json, print_result
 from shared import settings
 from shared.errors import ActionError, ConfigError, NotFound
-from shared.mcp.config import ServerConfig, add_server, read_host_file, read_servers, remove_server
+from shared.mcp.config import ServerConfig, SignIn, add_server, read_host_file, read_servers, remove_server
 from shared.mcp.pins import Pin, compare, read_pin, remove_pin, write_pin
-from shared.mcp.remote import SignIn, tokens_path
+from shared.mcp.remote import tokens_path
 from shared.mcp.session import Session
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_agents

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -33,34 +34,45 @@ CHECK = 30  # Seconds that the first answer through a host's own command may tak
 class Host(msgspec.Struct, frozen=True):
     """A program: its settings file below the home folder, on Linux and on macOS, and the section for servers.
 
-    ``form`` is how it writes a server.
+    ``form`` is how it writes a server; the variable ``moved`` names another folder, in which the file has the
+    rest of its path, without ``below``.
     """
 
     path: str
     section: str
     form: Literal["plain", "typed", "local", "toml"] = "plain"
     mac: str = ""
+    moved: str = ""
+    below: str = ""
 
     def find(self) -> Path:
         """The settings file of this user."""
-        return Path.home() / (self.mac if self.mac and sys.platform == "darwin" else self.path)
+        if self.mac and sys.platform == "darwin":
+            return Path.home() / self.mac
+        moved, below = (XDG, ".config/") if self.path.startswith(".config/") else (self.moved, self.below)
+        folder = os.environ.get(moved, "") if moved else ""
+        return Path(folder, self.path.removeprefix(below)) if folder else Path.home() / self.path
 
 
 SUPPORT = "Library/Application Support"
+XDG = "XDG_CONFIG_HOME"
 HOSTS = {
-    "claude-code": Host(".claude.json", "mcpServers", "typed"),
+    "claude-code": Host(".claude.json", "mcpServers", "typed", moved="CLAUDE_CONFIG_DIR"),
     "claude-desktop": Host(
         ".config/Claude/claude_desktop_config.json",
         "mcpServers",
         mac=f"{SUPPORT}/Claude/claude_desktop_config.json",
     ),
-    "codex": Host(".codex/config.toml", "mcp_servers", "toml"),
+    "codex": Host(".codex/config.toml", "mcp_servers", "toml", moved="CODEX_HOME", below=".codex/"),
     "cursor": Host(".cursor/mcp.json", "mcpServers"),
     "vscode": Host(".config/Code/User/mcp.json", "servers", "typed", f"{SUPPORT}/Code/User/mcp.json"),
-    "gemini": Host(".gemini/settings.json", "mcpServers"),
+    "gemini": Host(".gemini/settings.json", "mcpServers", moved="GEMINI_CLI_HOME"),
     "opencode": Host(".config/opencode/opencode.json", "mcp", "local"),
     "zed": Host(".config/zed/settings.json", "context_servers"),
 }
+"""Claude Code, Codex, Gemini CLI and OpenCode were tried (tests/network/test_mcp_hosts.py); the others are as
+they document it: code.visualstudio.com/docs/agents/reference/mcp-configuration, cursor.com/docs/mcp,
+zed.dev/docs/ai/mcp, modelcontextprotocol.io/docs/develop/connect-local-servers."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ when a host first asks.
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
@@ -28,7 +29,9 @@ from services.gateway.mcp.tools import TOOLS, Tool, schema_of
 from shared import subjects
 from shared.access.scopes import Person, Scope
 from shared.bus import Stored
+from shared.contracts import GraphVersion
 from shared.errors import MailroomError
+from shared.settings import Settings
 from shared.text.display import flatten
 
 Context = ServerRequestContext[Any, Request]
@@ -58,7 +61,7 @@ def uri_of(kind: str, name: str) -> str:
 def build_server(gateway: Gateway) -> Server[Any]:
     """The server, for all hosts of a gateway; the person is in the state of each request."""
     offer = _Offer(gateway)
-    updates = GoalUpdates(gateway)
+    updates = Updates(gateway)
     server: Server[Any] = Server(
         "mailroom",
         version=version("mailroom"),
@@ -120,6 +123,12 @@ def describe(tool: Tool) -> types.Tool:
 def failed(error: Exception) -> types.CallToolResult:
     """What a call answers that could not be done."""
     return types.CallToolResult(content=[types.TextContent(text=str(error)[:2_000])], is_error=True)
+
+
+def briefed(settings: Settings) -> list[str]:
+    """The agents that have a briefing."""
+    names = list_keys(settings)
+    return [name for name in names if name not in (subjects.GATEWAY, subjects.MEMORY_DAEMON)]
 
 
 class _Offer:
@@ -198,8 +207,7 @@ class _Offer:
                 description=f"What {name} is told before it works",
                 mime_type="text/markdown",
             )
-            for name in list_keys(self._gateway.settings)
-            if name not in (subjects.GATEWAY, subjects.MEMORY_DAEMON)
+            for name in briefed(self._gateway.settings)
         ]
         return types.ListResourcesResult(resources=[*goals, *briefings])
 
@@ -250,19 +258,31 @@ class _Offer:
         raise MailroomError("there are goal, brief and memory")
 
 
-class GoalUpdates:
-    """Tells hosts that goals changed: those that listen (2026-07-28) or subscribed (2025-11-25)."""
+class Updates:
+    """Tells hosts what changed: those that listen (2026-07-28) or subscribed (2025-11-25).
+
+    That is goals, memories, and with each change of memory all briefings, which may say otherwise since.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
         self._begins = subjects.goal("")
+        self._settings = gateway.settings
         gateway.index.listeners.append(self._hear)
 
     def _hear(self, stored: Stored) -> None:
-        if stored.subject.startswith(self._begins) and self._listeners:
-            event = ResourceUpdated(uri_of(GOAL, stored.subject.removeprefix(self._begins)))
+        if not self._listeners:
+            return
+        uris: list[str] = []
+        if stored.subject.startswith(self._begins):
+            uris = [uri_of(GOAL, stored.subject.removeprefix(self._begins))]
+        elif stored.subject == subjects.GRAPH_VERSION:
+            with contextlib.suppress(ValueError):
+                uris = [uri_of(MEMORY, each) for each in GraphVersion.from_json(stored.data).ids]
+            uris += [uri_of(BRIEF, name) for name in briefed(self._settings)]
+        for uri in uris:
             for listener in tuple(self._listeners.values()):
-                listener(event)
+                listener(ResourceUpdated(uri))
 
     async def publish(self, event: ServerEvent) -> None:
         """Nothing else is told: what happens comes from the log."""
