@@ -20,6 +20,7 @@ LEAST_NEAR = 0.35  # The same where the message names a thing that there is
 LEAST_SAID = 0.7  # The same of one for which the desk would start a goal, or ask memory
 LEAST_SURE = 0.9  # The same of a tool that misses something
 LEAST_EXPLAINED = 0.75  # How much of a message a tool that reads has to explain
+LEAST_ASKED = 0.5  # The same of a tool that is said beyond doubt, and of which something is asked
 SURE_DESK = 0.8  # How sure the desk is of a message that has to name something to be for a server
 CLOSE = 0.08  # How much less the next tool may be like the message for the desk to ask which is meant
 TAKEN = 0.7  # What a word of a name counts that is said of an argument, or known of it
@@ -177,13 +178,15 @@ def is_meant(choice: Choice, said: Said) -> bool:
         return False
     has_verb = said.act is Act.REQUEST and filled.named and choice.name >= LEAST_NAME
     rest = choice.unexplained[1:] if has_verb and choice.unexplained[:1] == said.first else choice.unexplained
-    if rest if changes and not filled.typed else choice.explained < LEAST_EXPLAINED:
+    is_sure = choice.name >= LEAST_SURE and (choice.said > 1 or choice.names_server)
+    least = LEAST_ASKED if filled.missing and is_sure else LEAST_EXPLAINED
+    if rest if changes and not (filled.typed or filled.missing) else choice.explained < least:
         return False
     if choice.names_server and choice.tells_state and not filled.missing and not rest:
         return True
     if changes and not filled.params and choice.offered.tool.schema.get("properties") and choice.said < 2:
         return False  # no thing is named: nothing is done to all
-    if filled.missing and not (choice.name >= LEAST_SURE and (choice.said > 1 or choice.names_server)):
+    if filled.missing and not is_sure:
         return False
     if choice.name >= LEAST_NAME and (choice.said > 1 or has_value(choice)):
         return True

@@ -171,14 +171,10 @@ def _ask_which(request: Request, found: Sequence[Choice]) -> Answer:
 
 
 def tell(text: str) -> str:
-    """What a server answered, for a person: the text in its JSON if that is all it is there for."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text[:MAX_TOLD]
-    if isinstance(value, dict):
-        texts = [each for each in value.values() if isinstance(each, str) and "\n" in each]
-        text = texts[0] if len(texts) == 1 else json.dumps(value, indent=1, ensure_ascii=False)
+    """What a server answered, for a person: a line for each thing that it tells of, else its text."""
+    things = [[value for values in each.values() for value in values] for each in read_known(text)]
+    if things and all(len(each) > 1 for each in things):
+        return "\n".join(f"- {each[0]}: {', '.join(each[1:])}" for each in things)[:MAX_TOLD]
     return text[:MAX_TOLD]
 
 

@@ -36,6 +36,7 @@ RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
 PATIENCE = 600.0  # Seconds that an answer is waited for
 STOP_TIMEOUT = 60.0  # Seconds until the gateway must have stopped an answer, and the goal that it started
 RECENT = timedelta(hours=8)  # How long 'mailroom chat' goes on with the last conversation: a day at work
+WAITS = "waits for approval"  # How the note of a task begins that a person holds up
 MOST = 100  # Sessions that are listed
 
 Step = AnswerWords | Note | Response
@@ -107,6 +108,9 @@ async def ask_nexus(question: Question, timeout: float, login: api.Login | None 
             async for step in steps:
                 if isinstance(step, Response):
                     return step
+                if isinstance(step, Note) and step.text.startswith(WAITS):
+                    cure = "In another terminal: mailroom approvals grant|refuse ID"
+                    click.echo(f"{clean(step.text)}\n{cure}", err=True)
     except TimeoutError:
         pass
     raise BusUnavailable(
