@@ -14,13 +14,11 @@ _ENDINGS = tuple("ation ment ance ence ition tion er or al ion ity able abl ibl 
 
 LEAST_ROOT = 4  # The fewest letters that are left of a word without its ending: paper is no form of pap
 
-_IRREGULAR = dict(pair.split(":") for pair in _TABLES["irregular"].split())
-
 
 @lru_cache(20_000)
 def root(word: str) -> str:
     """What the forms of a word have in common: deploys, deployed, deployment; lint, linter, linting."""
-    stem = stem_term(_IRREGULAR.get(word, word))
+    stem = stem_term(word)
     for ending in _ENDINGS:
         if stem.endswith(ending) and len(stem) - len(ending) >= LEAST_ROOT:
             return stem[: -len(ending)]
@@ -43,7 +41,6 @@ BEING = _words("being")
 AUXILIARIES = _words("auxiliaries")
 NOUN_ENDINGS = ("al", "als", "er", "ers", "or", "ors", "ment", "ments", "tion", "tions", "ance", "ence")
 HARD = _words("hard")
-COLOURS = _words("colours")
 PERIODS = _words("periods")
 MEASURES = {
     unit: (kind, float(factor or 1))
@@ -53,14 +50,11 @@ MEASURES = {
 """What each unit measures, and how much of the first one of that kind it is."""
 
 MONEY = _words("money")
-AMOUNT_VERBS = _words("amount_verbs")
-DAYPARTS = _words("dayparts")
 
 GENERIC_VERBS = _roots("generic_verbs")
 VERBS = GENERIC_VERBS | _roots("verbs")
 CHANGE_VERBS = _roots("change_verbs")
 GENERIC_NOUNS = frozenset(form for word in _words("generic_nouns") for form in (word, f"{word}s"))
-ATTRIBUTES = _roots("attributes")
 SYNONYMS = {root(word): f"={group.split()[0]}" for group in _TABLES["synonyms"] for word in group.split()}
 PHRASES: dict[str, str] = _TABLES["phrases"]
 
@@ -70,7 +64,7 @@ WEEKDAYS |= {form: form[:7] for form in ("weekday", "weekdays", "weekend", "week
 MONTHS = {form: month[:3] for month in MONTH_NAMES for form in (month, month[:3])}
 NUMBER_WORDS = {word: str(number) for word, number in {"zero": 0, "hundred": 100, **CARDINALS}.items()}
 
-FAMILIES = {"ident": "number", "version": "number", "daypart": "clock", "per": "frequency"}
+FAMILIES = {"ident": "number", "version": "number", "per": "frequency"}
 """Types whose values stand in for those of another."""
 
 PLACES = frozenset("in on at to into onto under inside near".split())

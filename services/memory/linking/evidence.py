@@ -29,14 +29,15 @@ NEAR = 1  # Terms before what is one of several, in a sentence that begins with 
 
 FURTHER = 0.1  # What a sentence further down has less, in choosing the two that are held against each other
 
-MARKS = ("end", "change", "now", "correction")
-DOUBTS = ("plan", "past", "question")
+MARKS = ("end", "change", "now")
+DOUBTS = ("plan", "question")
 _LIKING = frozenset(map(table.root, "like love hate enjoy want wish dislike".split()))
 _SEVERAL = frozenset(
     map(table.root, "support accept allergic offer speak include contain allow visit know".split())
 )
 """Words for what a thing has several of: it may support JSON and XML."""
 _PREFERENCE = _LIKING | {table.root("prefer")}
+
 _GENERIC = frozenset(map(table.root, table.GENERIC_NOUNS)) | table.GENERIC_VERBS
 
 Evidence = dict[str, float]
@@ -272,7 +273,6 @@ def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> E
         "now_old": signs["now"] * match.share_old,
         "addition_both": signs["addition"] * both,
         "doubt_both": doubt * both,
-        **_weigh_turn(match, known),
         "changing": float(any(term.key in table.CHANGE_VERBS for term in match.left_new)) * match.share_old,
         "denied_old": denied * match.share_old,
         "denied_both": float(denied != old.negations % 2) * both,
@@ -283,16 +283,6 @@ def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> E
     }
 
 
-def _weigh_turn(match: Match, known: Evidence) -> Evidence:
-    """Whether what was liked is disliked, or the other way round: of two things both may hold."""
-    turned = any(
-        one in match.new.cues and other in match.old.cues and other not in match.new.cues
-        for one, other in (("liking", "disliking"), ("disliking", "liking"))
-    )
-    only = turned and known["swap_old"] == 1
-    return {"turned": float(only), "turned_both": turned * known["both"]}
-
-
 def _describe(side: str, terms: Sequence[Term]) -> Evidence:
     """How many words of a side are of each kind, and what stands before them."""
     counts = Counter(kind for term in terms for kind in _read_kinds(term))
@@ -300,7 +290,7 @@ def _describe(side: str, terms: Sequence[Term]) -> Evidence:
     return {f"{side} {kind}": float(counts[kind]) for kind in ("", *_KINDS)}
 
 
-_KINDS = ("typed", "named", "definite", "about", "plain", "verb", "generic", "attribute", *BEHIND)
+_KINDS = ("typed", "named", "definite", "about", "plain", "verb", "generic", *BEHIND)
 
 
 def _read_kinds(term: Term) -> Iterator[str]:
@@ -320,8 +310,6 @@ def _read_kinds(term: Term) -> Iterator[str]:
         yield "verb"
     if term.word in table.GENERIC_NOUNS:
         yield "generic"
-    if term.key in table.ATTRIBUTES:
-        yield "attribute"
 
 
 def _weigh_rarity(side: str, terms: Sequence[Term], beside: Sequence[frozenset[str]]) -> Evidence:

@@ -29,7 +29,7 @@ _PHRASES = re.compile(
 class Token(NamedTuple):
     """A word in small letters as it stands, its ``key`` for comparing, and its ``type`` if it is a value.
 
-    Types are day, date, clock, daypart, frequency, duration, size, money, percent, number, version and
+    Types are day, date, clock, frequency, duration, size, money, percent, number, version and
     ident (which one of several: the 4 of "ward 4"); empty for words. ``named`` says that it is written as a
     name.
     """
@@ -183,8 +183,6 @@ def _read_clock(raw: list[Token], place: int) -> tuple[int, Token] | None:
     unit = _word(raw, place + 1)
     if hour and _word(raw, place - 1) in ("at", "until", "by") and unit in ("", ",", *table.PREPOSITIONS):
         return 1, Token(word, f"clock:{int(token.key) * 60}", "clock")
-    if word in table.DAYPARTS:
-        return _value(raw, place, 1, "daypart")
     return None
 
 
@@ -211,9 +209,7 @@ def _read_amount(raw: list[Token], place: int) -> tuple[int, Token] | None:
             return _value(raw, place, 2, kind)
     before = raw[place - 1] if place else Token("", "")
     noun = before.key and not before.type and before.word not in table.NOTHING | table.PREPOSITIONS
-    noun = (
-        noun and before.word not in table.BEING | table.AUXILIARIES and before.word not in table.AMOUNT_VERBS
-    )
+    noun = noun and before.word not in table.BEING | table.AUXILIARIES
     counts = (
         table.root(before.word) in table.VERBS
         and not before.word.endswith(table.NOUN_ENDINGS)

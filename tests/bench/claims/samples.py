@@ -47,10 +47,12 @@ BASIC, TOLD = 1.0, 0.5
 """What a pair of basics.toml weighs: of attributes, and of what is told of a thing."""
 BESIDE = (0, 3, 10)
 """How many facts stand beside what is told of a thing."""
-SAMPLED, TOLD_SAMPLED, BESIDE_NOTED = 0.5, 0.06, 2
+SAMPLED, TOLD_SAMPLED, BESIDE_NOTED = 0.5, 0.06, 1
 """Of what is read for meaning: the shares of pairs of basics.toml, and others' notes beside a later one."""
-DRAWN, SAID = 3, 0.75
-"""How often each topic and each line of families.txt is drawn; how many first notes are no change."""
+DRAWN, TOPICS, SAID = 3, 0.5, 0.75
+"""How often lines of families.txt are drawn, and of how many topics; how many first notes are no change."""
+AGAIN, ELSEWHERE = 0.25, 0.3
+"""How many changes are said again, and of how many the like of another thing or of another property."""
 PEOPLE = (
     "Ines Otto Farah Mikkel Zofia Ruben Amara Colm Yuki Petra Idris Solveig Nils Carmen Ewa Bashir".split()
 )
@@ -112,7 +114,7 @@ def _pair_topics(wording: Wording, random: Random) -> Iterator[Sample]:
         values = wording.people if isinstance(topic.values, str) else topic.values
         rest = random.choice([each for each in wording.topics if each is not topic])
         rest_values = wording.people if isinstance(rest.values, str) else rest.values
-        for _ in range(DRAWN):
+        if random.random() < TOPICS:
             (thing, other), (old, new, more) = random.sample(topic.subjects, 2), random.sample(values, 3)
             says = random.choice(topic.says)
             former = says if random.random() < SAID else random.choice(topic.moves)
@@ -132,23 +134,78 @@ def _pair_topics(wording: Wording, random: Random) -> Iterator[Sample]:
 
 
 def _read_families(random: Random) -> Iterator[Sample]:
-    """The pairs of changes/families.txt: see its head."""
+    """The pairs of changes/families.txt, see its head; and of what changes something, now and then the same
+    said again, the same of another thing, and what another family says of the thing.
+    """
     _, *families = (HERE / "changes" / "families.txt").read_text("utf-8").split("\n@ ")
-    for family in families:
-        slots, *lines = family.strip().splitlines()
-        lists = {name: words.split("; ") for name, words in re.findall(r"(\w)=([^|]*?)(?: \||$)", slots)}
-        olds = [line[2:] for line in lines if line[0] == "<"]
-        news = [line[2:] for line in lines if line[0] == "="]
-        for line in lines * DRAWN:
-            if line[0] == "<":
-                continue
-            words = _draw_words(lists, random)
-            before = {**words, "v": words["o"], "o": words["x"]}
-            told = random.random() < SAID or line[2:] in news[-1:]
-            former = random.choice(olds if told else [*olds, *news[:-1]])
-            older = _put(former, **(words if former in olds else before))
-            label = "replaces" if line[0] == "=" else "apart"
-            yield Sample(older=older, newer=_put(line[2:], **words), label=label)
+    read = [_read_family(family) for family in families]
+    about = [family for family in read if len(family.lists.get("s", ())) > 1]
+    for family in read:
+        for change in family.changes * family.drawn:
+            yield from _draw_changes(family, change, random)
+            if family in about:
+                yield from _draw_lookalikes(family, change, random.choice(about), random)
+        for line in family.others * family.drawn:
+            words = _draw_words(family.lists, random)
+            older = family.tell_former(words, [*family.firsts, *family.changes[:-1]], random)
+            yield Sample(older=older, newer=_put(line, **words), label="apart")
+
+
+class _Family(msgspec.Struct, frozen=True):
+    """What its words may be, what was noted ``firsts``, what ``changes`` it, and what leaves it as it is."""
+
+    lists: dict[str, list[str]]
+    firsts: list[str]
+    changes: list[str]
+    others: list[str]
+
+    @property
+    def drawn(self) -> int:
+        """How often each line is drawn: once, if nothing in it varies."""
+        return DRAWN if self.lists else 1
+
+    @property
+    def valued(self) -> bool:
+        """Whether something has one of several values, which a later change changes again."""
+        return len(self.lists.get("v", ())) > 2
+
+    def tell_former(self, words: Mapping[str, str], later: Sequence[str], random: Random) -> str:
+        """What was noted first: the former value, or now and then that it had changed to that."""
+        first = random.choice(self.firsts)
+        former = random.choice(later) if self.valued and random.random() > SAID else first
+        before = {**words, "v": words["o"], "o": words["x"]}
+        return _put(former, **(words if former in self.firsts else before))
+
+
+def _read_family(family: str) -> _Family:
+    slots, *lines = family.strip().splitlines()
+    lists = {name: words.split("; ") for name, words in re.findall(r"(\w)=([^|]*?)(?: \||$)", slots)}
+    marked = ([line[2:] for line in lines if line[0] == mark] for mark in "<=|")
+    return _Family(lists, *marked)
+
+
+def _draw_changes(family: _Family, change: str, random: Random) -> Iterator[Sample]:
+    words = _draw_words(family.lists, random)
+    later = [] if change == family.changes[-1] else family.changes[:-1]
+    older = family.tell_former(words, [*family.firsts, *later], random)
+    yield Sample(older=older, newer=_put(change, **words), label="replaces")
+    if later and family.valued and random.random() < AGAIN:
+        again = random.choice([line for line in (*family.firsts, *later) if line != change])
+        same = words if again in later else {**words, "o": words["v"], "v": words["x"]}
+        yield Sample(older=_put(change, **words), newer=_put(again, **same), label="apart")
+
+
+def _draw_lookalikes(family: _Family, change: str, other: _Family, random: Random) -> Iterator[Sample]:
+    if random.random() < ELSEWHERE:
+        words = _draw_words(family.lists, random)
+        told = {**words, "s": words["t"], "t": words["s"]}
+        older = family.tell_former(words, family.firsts, random)
+        yield Sample(older=older, newer=_put(change, **told), label="apart")
+    if other is not family and random.random() < ELSEWHERE:
+        words = _draw_words(family.lists, random)
+        told = {**_draw_words(other.lists, random), "s": words["s"]}
+        older = family.tell_former(words, family.firsts, random)
+        yield Sample(older=older, newer=_put(random.choice(other.changes), **told), label="apart")
 
 
 def _draw_words(lists: Mapping[str, Sequence[str]], random: Random) -> dict[str, str]:

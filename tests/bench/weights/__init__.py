@@ -45,7 +45,7 @@ def _read_supersession() -> bytes:
 
 
 def _read_meaning() -> bytes:
-    changes = sorted((claims.HERE / "changes").glob("*.txt"))
+    changes = (claims.HERE / "changes" / f"{name}.txt" for name in ("fit", "families"))
     stores = (claims.HERE / "stores" / f"{name}.toml" for name in claims.STORES)
     return _read_files(claims.HERE / "pairs.jsonl", claims.KNOWN, *changes, *stores)
 

@@ -36,11 +36,22 @@ class Graph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
-    def add(self, operator: str, *inputs: str, domain: str = "", output: str = "", **attributes: Any) -> str:
-        """A step, by its operator of ONNX; returns the name of its result."""
+    def add(
+        self,
+        operator: str,
+        *inputs: str,
+        domain: str = "",
+        output: str = "",
+        more: int = 0,
+        **attributes: Any,
+    ) -> str:
+        """A step, by its operator of ONNX; returns the name of its result, the first of some if it has
+        ``more`` of them: the others have ".1" and so on behind it.
+        """
         output = output or f"{operator}{len(self._nodes)}"
+        outputs = [output, *(f"{output}.{number + 1}" for number in range(more))]
         self._nodes.append(
-            helper.make_node(operator, [*inputs], [output], name=output, domain=domain, **attributes)
+            helper.make_node(operator, [*inputs], outputs, name=output, domain=domain, **attributes)
         )
         return output
 
@@ -50,11 +61,18 @@ class Graph:
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
-    def hold_small(self, values: Matrix) -> str:
-        """A constant of float numbers, a byte each."""
-        scale = np.float32(np.abs(values).max() / 127 or 1)
-        small = np.round(values / scale).astype(np.int8)
-        return self.add("DequantizeLinear", self.hold(small), self.hold(scale))
+    def weigh_small(self, rows: str, weights: Matrix, bias: Matrix) -> str:
+        """Rows times weights, plus ``bias``, in whole numbers: a byte each, with a scale for each column."""
+        scales = (np.abs(weights).max(0) / 127).astype(np.float32)
+        held = self.hold(np.round(weights / np.where(scales, scales, 1)).astype(np.int8))
+        small = self.add("DynamicQuantizeLinear", rows, more=2)
+        product = self.add("MatMulInteger", small, held, f"{small}.2")
+        scaled = self.add(
+            "Mul",
+            self.add("Cast", product, to=TensorProto.FLOAT),
+            self.add("Mul", f"{small}.1", self.hold(scales)),
+        )
+        return self.add("Add", scaled, self.hold(bias.astype(np.float32)))
 
     def weigh(self, rows: str, weights: str, bias: Matrix | None = None) -> str:
         """Rows times weights, plus ``bias``."""

@@ -21,9 +21,9 @@ from tests.bench.claims.samples import Sample, read_meanings
 from tests.bench.weights import fingerprint
 from tests.bench.weights.graphs import Graph, Matrix, share
 
-HEADS, EPSILON, STEPPED = 12, 1e-12, 12
+HEADS, EPSILON, STEPPED = 12, 1e-12, 8
 """Heads of attention, what LayerNorm adds, and to a multiple of how many tokens texts are filled up."""
-EPOCHS, BATCH, RATE, DECAY, DROPPED, WARM = 4, 16, 2e-4, 0.01, 0.05, 0.1
+EPOCHS, BATCH, RATE, DECAY, DROPPED, WARM = 1.5, 32, 2e-4, 0.01, 0.05, 0.1
 """Rounds over all pairs, pairs of a step, the highest rate and how it begins, the decay of weights, and the
 share of states that are dropped while it learns."""
 SOFT = 0.02
@@ -76,7 +76,8 @@ def score(weights: Weights, states: Any, mask: Any, key: Any = None) -> Any:
     """The log-odds of each pair; with a ``key`` as it learns, with some states dropped."""
     hidden, hides = states.astype(jnp.float32), (1 - mask)[:, None, None, :] * -1e4
     for layer in weights["layers"]:
-        hidden = _pass(layer, hidden, hides)
+        asked = 1 if layer is weights["layers"][-1] else None  # of the last one only its first row is read
+        hidden = _pass(layer, hidden, hides, asked)
         if key is not None:
             key, mine = jax.random.split(key)
             hidden = hidden * jax.random.bernoulli(mine, 1 - DROPPED, hidden.shape) / (1 - DROPPED)
@@ -88,16 +89,19 @@ def _weigh(weights: Weights, name: str, rows: Any) -> Any:
     return rows @ weights[f"{name}weight"] + weights[f"{name}bias"]
 
 
-def _pass(layer: Weights, rows: Any, hides: Any) -> Any:
-    count, tokens, wide = rows.shape
+def _pass(layer: Weights, rows: Any, hides: Any, asked: int | None = None) -> Any:
+    """What a layer makes of rows: of so many of the first of them, or of all."""
+    count, _, wide = rows.shape
+    given = {"query": rows[:, :asked], "key": rows, "value": rows}
     heads = [
-        _weigh(layer, f"attention.self.{name}.", rows)
-        .reshape(count, tokens, HEADS, wide // HEADS)
+        _weigh(layer, f"attention.self.{name}.", each)
+        .reshape(count, -1, HEADS, wide // HEADS)
         .transpose(0, 2, 1, 3)
-        for name in ("query", "key", "value")
+        for name, each in given.items()
     ]
+    rows = rows[:, :asked]
     near = jax.nn.softmax(heads[0] @ heads[1].swapaxes(2, 3) / np.sqrt(wide // HEADS) + hides)
-    seen = (near @ heads[2]).transpose(0, 2, 1, 3).reshape(count, tokens, wide)
+    seen = (near @ heads[2]).transpose(0, 2, 1, 3).reshape(count, -1, wide)
     rows = _norm(layer, "attention.output.", rows + _weigh(layer, "attention.output.dense.", seen))
     more = jax.nn.gelu(_weigh(layer, "intermediate.dense.", rows), approximate=False)
     return _norm(layer, "output.", rows + _weigh(layer, "output.dense.", more))
@@ -124,10 +128,10 @@ def fit_meaning(path: Path) -> None:
     weights = {"layers": layers, "pooler": pooler, "last": jnp.zeros(wide), "bias": jnp.zeros(())}
     labels = np.array([sample.label == "replaces" for sample in samples], np.float32)
     shares = np.array([sample.weight for sample in samples], np.float32)
-    steps = EPOCHS * (len(samples) // BATCH)
+    steps = int(EPOCHS * (len(samples) // BATCH))
     moments = [jax.tree.map(jnp.zeros_like, weights) for _ in range(2)]
     keys = jax.random.split(jax.random.PRNGKey(0), steps)
-    for step, batch in enumerate(_batch(states)):
+    for step, batch in zip(range(steps), _batch(states), strict=False):
         rows, mask = _fill([states[place] for place in batch])
         given = rows, mask, labels[batch], shares[batch], keys[step]
         weights, moments = _step(weights, moments, _rate(step, steps), step + 1.0, given)
@@ -143,7 +147,7 @@ def _rate(step: int, steps: int) -> float:
 def _batch(states: Sequence[Matrix]) -> Iterator[Matrix]:
     """The places of the pairs of each step, of like length, in another order each time."""
     random, lengths = np.random.default_rng(0), np.array([len(each) for each in states])
-    for _ in range(EPOCHS):
+    while True:
         order = random.permutation(len(states))
         parts = [part[np.argsort(lengths[part])] for part in np.array_split(order, 1 + len(order) // 320)]
         batches = [part[at : at + BATCH] for part in parts for at in range(0, len(part) - BATCH + 1, BATCH)]
@@ -182,37 +186,45 @@ def _loss(weights: Weights, states: Any, mask: Any, labels: Any, shares: Any, ke
 def _write(path: Path, weights: Weights) -> None:
     wide = len(weights["last"])
     graph = Graph(states=wide)
-
-    def weigh(held: Weights, name: str, rows: str) -> str:
-        return graph.weigh(rows, graph.hold_small(held[f"{name}weight"]), held[f"{name}bias"])
-
-    def norm(layer: Weights, name: str, rows: str, more: str) -> str:
-        scale, bias = (graph.hold(layer[f"{name}LayerNorm.{each}"]) for each in ("weight", "bias"))
-        added = graph.add("Add", rows, more)
-        return graph.add("LayerNormalization", added, scale, bias, axis=-1, epsilon=EPSILON)
-
-    rows, split = "states", graph.hold(np.array([0, 0, HEADS, wide // HEADS]))
-    whole, narrow = graph.hold(np.array([0, 0, wide])), graph.hold(np.float32(np.sqrt(wide // HEADS)))
+    rows = "states"
     for layer in weights["layers"]:
-        heads = [
-            graph.add("Reshape", weigh(layer, f"attention.self.{name}.", rows), split)
-            for name in ("query", "key", "value")
-        ]
-        turns = ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
-        asks, tells, means = (
-            graph.add("Transpose", head, perm=turn) for head, turn in zip(heads, turns, strict=True)
-        )
-        near = graph.add("Softmax", graph.add("Div", graph.add("MatMul", asks, tells), narrow), axis=-1)
-        seen = graph.add("Transpose", graph.add("MatMul", near, means), perm=[0, 2, 1, 3])
-        seen = weigh(layer, "attention.output.dense.", graph.add("Reshape", seen, whole))
-        rows = norm(layer, "attention.output.", rows, seen)
-        more = graph.add("Gelu", weigh(layer, "intermediate.dense.", rows))
-        rows = norm(layer, "output.", rows, weigh(layer, "output.dense.", more))
-    first = graph.add("Gather", rows, graph.hold(np.array([0])), axis=1)
-    first = graph.add("Reshape", first, graph.hold(np.array([-1, wide])))
-    pooled = graph.add("Tanh", weigh(weights["pooler"], "", first))
+        rows = _write_layer(graph, layer, rows, first_only=layer is weights["layers"][-1])
+    first = graph.add("Reshape", rows, graph.hold(np.array([-1, wide])))
+    pooler = weights["pooler"]
+    pooled = graph.add("Tanh", graph.weigh_small(first, pooler["weight"], pooler["bias"]))
     odds = graph.weigh(pooled, graph.hold(weights["last"][:, None]), weights["bias"][None])
     graph.write(path, odds, Description(labels=("log_odds",), fitted_to=fingerprint("meaning")))
+
+
+def _write_layer(graph: Graph, layer: Weights, rows: str, *, first_only: bool) -> str:
+    """What ``_pass`` does, of all rows or only of the first."""
+    wide = len(layer["output.dense.bias"])
+    split = graph.hold(np.array([0, -1, HEADS, wide // HEADS]))
+    whole, narrow = graph.hold(np.array([0, -1, wide])), graph.hold(np.float32(np.sqrt(wide // HEADS)))
+
+    def weigh(name: str, given: str) -> str:
+        return graph.weigh_small(given, layer[f"{name}weight"], layer[f"{name}bias"])
+
+    def norm(name: str, given: str, more: str) -> str:
+        scale, bias = (graph.hold(layer[f"{name}LayerNorm.{each}"]) for each in ("weight", "bias"))
+        added = graph.add("Add", given, more)
+        return graph.add("LayerNormalization", added, scale, bias, axis=-1, epsilon=EPSILON)
+
+    asking = graph.add("Gather", rows, graph.hold(np.array([0])), axis=1) if first_only else rows
+    given = {"query": asking, "key": rows, "value": rows}
+    heads = [
+        graph.add("Reshape", weigh(f"attention.self.{name}.", each), split) for name, each in given.items()
+    ]
+    turns = ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+    asks, tells, means = (
+        graph.add("Transpose", head, perm=turn) for head, turn in zip(heads, turns, strict=True)
+    )
+    near = graph.add("Softmax", graph.add("Div", graph.add("MatMul", asks, tells), narrow), axis=-1)
+    seen = graph.add("Transpose", graph.add("MatMul", near, means), perm=[0, 2, 1, 3])
+    seen = weigh("attention.output.dense.", graph.add("Reshape", seen, whole))
+    rows = norm("attention.output.", asking, seen)
+    more = graph.add("Gelu", weigh("intermediate.dense.", rows))
+    return norm("output.", rows, weigh("output.dense.", more))
 
 
 def judge_meaning(classifier: Classifier) -> dict[str, float]:
