@@ -135,3 +135,18 @@ def test_what_is_written_short_is_read_in_full(text: str, spelled: str) -> None:
 )
 def test_mistyped_words_of_requests_are_mended(text: str, mended: str) -> None:
     assert mend(text) == mended
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ("May I ask what is the scout doing?", Act.QUESTION),
+        ("We would like to know until when the hall is ours.", Act.REQUEST),
+        ("So somebody wrote me about it, can you dig that out for me, I have to call them", Act.REQUEST),
+        ("I'll forget otherwise, so nudge me in an hour", Act.REQUEST),
+        ("He called, told me it is fine", Act.STATEMENT),
+        ("let me know when the build ends", Act.REQUEST),
+    ],
+)
+def test_what_only_says_that_it_asks_is_no_statement(text: str, act: Act) -> None:
+    assert read_utterance(text).act is act

@@ -195,13 +195,21 @@ def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
     return None
 
 
+def _find_told(turn: ConversationTurn) -> tuple[datetime, str] | None:
+    """When the reminder or the event is that an answer told first, and what it is."""
+    if event := _EVENT_AT.search(turn.answer) if turn.route == "tool:calendar" else None:
+        return datetime.fromisoformat(f"{event['day']}T{event['clock']}"), event["text"]
+    found = next(filter(None, (way.search(turn.answer) for way in (_SET_FOR, _MOVED_TO, _ADDED))), None)
+    return (datetime.strptime(found["at"], "%d %B %Y at %H:%M"), found["text"]) if found else None  # noqa: DTZ007 - local
+
+
 def _repeat_it(said: Utterance, ref: str, turn: ConversationTurn) -> str:
     """The order that has a reminder repeated from now on: "do that every day", at the time that was told."""
     phrases = [each for each in said.times.chosen if each.kind == "repeat"]
-    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer)
+    told = _find_told(turn)
     if not phrases or not told or WAYS["about_reminder"].sub(" ", said.times.rest).strip():
         return ""
-    at = datetime.strptime(told["at"], "%d %B %Y at %H:%M")  # noqa: DTZ007 - local
+    at = told[0]
     named = " ".join(each.match[0].strip() for each in said.times.chosen)
     day = f" on {at:%A}" if WAYS["of_week"].search(named) else ""
     timed = any(each.kind in ("clock", "part") for each in said.times.chosen)
@@ -212,29 +220,22 @@ def _set_another(another: re.Match[str], turn: ConversationTurn) -> Resolved | N
     """One more of the reminder that was set last, so long before or after it."""
     if turn.route not in ("tool:reminder_set", "tool:reminder_change") or turn.failed:
         return None
-    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer)
-    if told is None:  # what repeats, or several
+    if (told := _find_told(turn)) is None:  # what repeats, or several
         reply = "Which one, and when? Say it in one sentence, as in 'remind me on Friday at 9 to call Ana'."
         return Resolved(text=turn.text, reply=reply, route=turn.route)
-    at, away = datetime.strptime(told["at"], "%d %B %Y at %H:%M"), read_amount(another["amount"])  # noqa: DTZ007 - local
+    (at, text), away = told, read_amount(another["amount"])
     at = at - away if another["way"].lower() in ("earlier", "sooner", "before") else at + away
-    whole = f"Remind me on {at:%Y-%m-%d} at {at:%H:%M} to {told['text']}"
+    whole = f"Remind me on {at:%Y-%m-%d} at {at:%H:%M} to {text}"
     return Resolved(text=whole, understood=whole)
 
 
 def remind_before(said: Utterance, conversation: Conversation) -> Resolved | None:
     """A reminder so long before the event that was told of last; of a reminder it asks what is meant."""
     turn, found = conversation.turns[-1], WAYS["remind_before"].fullmatch(said.bare)
-    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer) or _ADDED.search(turn.answer)
-    event = _EVENT_AT.search(turn.answer) if turn.route == "tool:calendar" else None
-    if not found or turn.failed or not (told or event):
+    told = _find_told(turn)
+    if not found or turn.failed or not told:
         return None
-    amount = re.sub(r"(?i)^the ", "1 ", found["amount"])
-    if event:
-        at, text = datetime.fromisoformat(f"{event['day']}T{event['clock']}"), event["text"]
-    else:
-        assert told
-        at, text = datetime.strptime(told["at"], "%d %B %Y at %H:%M"), told["text"]  # noqa: DTZ007 - local
+    (at, text), amount = told, re.sub(r"(?i)^the ", "1 ", found["amount"])
     earlier = at - read_amount(amount)
     whole = f"Remind me on {earlier:%Y-%m-%d} at {earlier:%H:%M} of {text}"
     named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
@@ -254,12 +255,12 @@ def remind_before(said: Utterance, conversation: Conversation) -> Resolved | Non
 
 def _set_same(time: str, turn: ConversationTurn) -> Resolved | None:
     """The reminder that was set last once more, at ``time``; of a day alone at its time of day."""
-    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer)
+    told = _find_told(turn)
     if not time or not told or turn.failed:
         return None
     timed = any(each.kind in ("clock", "part", "span") for each in find_phrases(time))
-    clock = "" if timed else f" at {told['at'][-5:]}"
-    whole = f"Remind me {time}{clock} to {told['text']}"
+    clock = "" if timed else f" at {told[0]:%H:%M}"
+    whole = f"Remind me {time}{clock} to {told[1]}"
     return Resolved(text=whole, understood=whole)
 
 
