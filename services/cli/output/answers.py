@@ -14,8 +14,9 @@ def print_answer(answer: Response, *, why: bool = False) -> None:
 
 
 def print_sources(answer: Response, *, why: bool = False) -> None:
-    """Print those sources of an answer that its text does not name: memories by what they say, and an id; an id
-    alone only to tell ``why``.
+    """Print those sources of an answer that its text does not name, memories by what they say.
+
+    An id by itself is told with ``why`` alone.
     """
     console = open_console()
     if why and answer.context_used:
