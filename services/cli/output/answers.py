@@ -14,17 +14,20 @@ def print_answer(answer: Response, *, why: bool = False) -> None:
 
 
 def print_sources(answer: Response, *, why: bool = False) -> None:
-    """Print those sources of an answer that its text does not name; memories by what they say, and an id."""
+    """Print those sources of an answer that its text does not name, memories by what they say.
+
+    An id by itself is told with ``why`` alone.
+    """
     console = open_console()
     if why and answer.context_used:
         click.echo(f"\nConfidence {answer.confidence:.2f}.")
     packet = answer.context_used
     known = {item.evidence_id: item.text for item in packet.bullets} if packet else {}
     cited = [each for each in answer.citations if shorten_id(each) not in answer.text]
-    unnamed = [each for each in cited if why or each not in known]
+    unnamed = [each for each in cited if why or (each not in known and shorten_id(each) == each)]
     if unnamed:
         click.echo("\nSources:")
         for citation in unnamed:
             told = f"{flatten(known[citation], 100)} " if citation in known else ""
-            name = f"{told}({shorten_id(citation)})" if told else citation
+            name = f"{told}({shorten_id(citation)})" if told else shorten_id(citation)
             print_block(f"  {clean(name)}", console, hang=2)
