@@ -20,8 +20,9 @@ from services.cli.supervisor.lock import InstanceLock
 from services.cli.supervisor.restoring import DRAFT, finish_restore
 from shared import settings, subjects
 from shared.bus import Bus
+from shared.bus.entry import seal
 from shared.bus.records import submission_entry
-from shared.contracts import Goal, StateChanged, Task
+from shared.contracts import Goal, OfficeState, StateChanged, Task, TaskStatus, generate_iso_timestamp
 from shared.queries.records import scan
 from shared.trail.verification import verify_stream
 from tests.bus.conftest import AGENTS
@@ -201,6 +202,25 @@ async def test_running_and_still_give_the_same_office_and_tools_can_check_it(
     commands = (["tar", "xf", str(tmp_path / "still.tar")], ["sha256sum", "--check", "--quiet", "SHA256SUMS"])
     for command in commands:
         assert await asyncio.to_thread(subprocess.call, command, cwd=unpacked) == 0
+
+
+async def test_workspaces_are_saved_of_what_has_not_ended(server: Server, tmp_path: Path) -> None:
+    conductor = await server.connect(subjects.CONDUCTOR)
+    for status in (TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED):
+        at = generate_iso_timestamp()
+        goal = Goal(
+            goal_id=status.value, text="x", requester="user", status=status, part_of="whole", submitted_at=at
+        )
+        record = StateChanged(sender="conductor", state=OfficeState.EXECUTING, goal=goal)
+        await conductor.commit([seal(subjects.goal(goal.goal_id), record)])
+    for name in ("in_progress", "completed", "a_task", "a_task.copies"):
+        (server.config.workspaces / name).mkdir(parents=True)
+        (server.config.workspaces / name / "file").write_text(name)
+    (server.config.workspaces / "a_task" / "file").chmod(0o600)
+    await backup(server, tmp_path / "b.tar")
+    with tarfile.open(tmp_path / "b.tar") as tar:
+        saved = {name for name in tar.getnames() if "workspaces" in name}
+    assert saved == {f"state/workspaces/{name}/file" for name in ("in_progress", "a_task")}
 
 
 async def test_what_a_later_backup_adds_is_small_and_needs_the_earlier_one(

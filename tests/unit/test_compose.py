@@ -34,6 +34,30 @@ def test_the_agents_image_leaves_out_what_memory_alone_needs() -> None:
     assert set(found[1].split("|")) - {"overrides"} == find_needed(named) - kept - {"overrides"}
 
 
+def test_only_the_critic_names_the_programs_that_its_image_alone_has() -> None:
+    found = re.search(r'CRITIC_ONLY="([^"]+)"', (ROOT / "deploy" / "Dockerfile").read_text())
+    assert found
+    programs = [name.partition("-")[0] for name in found[1].split("|")]
+    assert set(programs) == {"hadolint", "oxlint", "shellcheck", "zizmor"}
+    run = re.compile("|".join(rf"""[("']{name}["']""" for name in programs))
+    for path in [*(ROOT / "shared").rglob("*.py"), *(ROOT / "services").rglob("*.py")]:
+        if "critic" not in path.parts:
+            assert not [
+                line for line in path.read_text().splitlines() if run.search(line) and "SECURITY" not in line
+            ], path
+
+
+def test_the_workflows_are_safe_and_pin_their_actions() -> None:
+    folder = ROOT / ".github" / "workflows"
+    program = Path(sys.executable).with_name("zizmor")
+    done = subprocess.run([program, "--offline", "--quiet", str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    used = [line for path in folder.iterdir() for line in path.read_text().splitlines() if "uses:" in line]
+    assert used
+    for line in used:
+        assert re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+
+
 @pytest.mark.parametrize("module", ["services.memory.local_model", "services.gateway.assets"])
 def test_what_a_stage_of_the_image_runs_finds_all_that_it_imports(module: str, tmp_path: Path) -> None:
     stages = (ROOT / "deploy" / "Dockerfile").read_text().split("\nFROM ")

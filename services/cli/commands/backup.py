@@ -34,7 +34,7 @@ LOCK_WAIT = 15.0  # Seconds until what a killed backup or restore left running h
 @click.command(
     epilog=format_examples(
         "mailroom backup ~/mailroom.tar",
-        "mailroom backup /mnt/disk/                               # named by the time",
+        "mailroom backup /mnt/disk",
         "mailroom backup --since /mnt/disk/sunday.tar /mnt/disk/monday.tar",
     )
 )

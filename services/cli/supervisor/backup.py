@@ -27,6 +27,7 @@ from shared.agent.process import package_version
 from shared.bus.connecting import find_url
 from shared.bus.snapshots import Snapshots
 from shared.contracts import StateChanged, generate_id, generate_iso_timestamp
+from shared.contracts.base import TOKEN
 from shared.errors import BusError, ConfigError, NotFound
 from shared.settings import Settings, settings_file
 from shared.tasks.installed_agents import load_agents
@@ -41,7 +42,7 @@ FIRST = ("gateway", "memory")
 LEFT_OUT = ("cache", "environments", "logs", "memory", "nats", "run")  # made anew, or saved as streams
 REBUILT = ("index.db", "index.db-shm", "index.db-wal", "links.json", "links.lock", "listening.json")
 """What of the gateway's folder is made anew at its start."""
-OF_GOALS = ("snapshots", "workspaces")  # Folders with one for each goal, of which open ones are saved
+OF_GOALS = ("snapshots", "workspaces")  # Folders with one for each goal, saved of those that have not ended
 TRIES = 3  # How often a backup is begun again because memories were forgotten meanwhile
 BLOCK = 1024 * 1024
 GRACE = 10.0  # Seconds that a server of our own has to end
@@ -161,14 +162,14 @@ class BackupWriter:
         folder = self._config.state_dir
         first = [name for name in FIRST if name != "memory" or self._memory]
         files = [each for name in first for each in self._save_folder(folder / name, name)]
-        streams, board = asyncio.run(self._read_server(lock))
+        streams, board, at_work = asyncio.run(self._read_server(lock))
         goals = list(StateChanged.from_json(board).active) if board else []
         for path in sorted(folder.iterdir()):
             if path.name in (*LEFT_OUT, *FIRST, *OF_GOALS, "keys", "mailroom.toml") or path.name[0] == ".":
                 continue
             files += self._save_folder(path, path.name)
         for kind in OF_GOALS:
-            files += self._save_folder(folder / kind, kind, only=goals)
+            files += self._save_folder(folder / kind, kind, only=at_work)
         if self._keys:
             files += self._save_folder(self._config.keys, "keys")
         files += self._save_folder(settings_file(folder), "mailroom.toml")
@@ -195,7 +196,13 @@ class BackupWriter:
 
     # --- streams ---------------------------------------------------------------------------------
 
-    async def _read_server(self, lock: InstanceLock | None) -> tuple[list[SavedStream], bytes | None]:
+    async def _read_server(
+        self, lock: InstanceLock | None
+    ) -> tuple[list[SavedStream], bytes | None, set[str]]:
+        """The streams, the record of the open goals, and what has folders and has not ended.
+
+        Parts of goals and tasks that belong to none have folders too, and are not in that record.
+        """
         async with contextlib.AsyncExitStack() as stack:
             if lock is None:
                 url = find_url(self._config)
@@ -203,7 +210,14 @@ class BackupWriter:
                 url = await stack.enter_async_context(serve_alone(self._config, lock))
             seed = self._config.keys / f"{subjects.ADMIN}.nk"
             server = await stack.enter_async_context(Snapshots.connect(url, seed))
-            return await self._save_streams(server), await server.last(subjects.OFFICE, subjects.OFFICE_STATE)
+            streams = await self._save_streams(server)
+            at_work = {path.name for kind in OF_GOALS for path in (self._config.state_dir / kind).glob("*")}
+            for name in list(at_work):
+                known = TOKEN.fullmatch(name) and await server.last(subjects.OFFICE, subjects.goal(name))
+                goal = StateChanged.from_json(known).goal if known else None
+                if not TOKEN.fullmatch(name) or (goal and goal.status.final):
+                    at_work.remove(name)
+            return streams, await server.last(subjects.OFFICE, subjects.OFFICE_STATE), at_work
 
     async def _save_streams(self, server: Snapshots) -> list[SavedStream]:
         """Every stream, at a moment of its own, so that together they are as after a crash.
