@@ -150,8 +150,11 @@ def _convert(name: str, values: Any) -> ServerConfig:
             values = {key: each for key, each in values.items() if key != "type"}  # which hosts write
         return msgspec.convert(values, ServerConfig)
     except msgspec.ValidationError as error:
-        known = ", ".join(ServerConfig.__struct_fields__)
-        raise ConfigError(f"[mcp.{name}] is wrong: {error}", f"Its settings are {known}") from None
+        wrong, place = (
+            (OAuth, f"mcp.{name}.oauth") if "`$.oauth" in str(error) else (ServerConfig, f"mcp.{name}")
+        )
+        known = ", ".join(wrong.__struct_fields__)
+        raise ConfigError(f"[{place}] is wrong: {error}", f"Its settings are {known}") from None
 
 
 def read_host_file(path: Path) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 from shared import settings
 from shared.errors import ActionError, ConfigError
-from shared.mcp.config import ServerConfig, add_server, read_host_file, read_servers, remove_server
+from shared.mcp.config import OAuth, ServerConfig, add_server, read_host_file, read_servers, remove_server
 from shared.mcp.pins import MAX_DEPTH, Pin, Tool, compare, require_sound
 from shared.settings import Settings
 from shared.tasks.profiles import Profile
@@ -34,7 +34,10 @@ def test_a_server_is_written_read_and_removed_to_the_byte(tmp_path: Path) -> Non
     assert read_servers(load(tmp_path)) == {"notes": SERVER}
     with pytest.raises(ConfigError, match="is a server 'notes' already"):
         add_server(load(tmp_path), "notes", SERVER)
-    add_server(load(tmp_path), "more", ServerConfig(url="https://example.org/mcp"))
+    known_by = OAuth(client="office", secret="/x/y", issuer="https://example.org", grant="client_credentials")
+    more = ServerConfig(url="https://example.org/mcp", oauth=known_by)
+    add_server(load(tmp_path), "more", more)
+    assert read_servers(load(tmp_path))["more"] == more
     remove_server(load(tmp_path), "notes")
     assert list(read_servers(load(tmp_path))) == ["more"]
     remove_server(load(tmp_path), "more")
@@ -102,7 +105,7 @@ def test_who_has_a_server() -> None:
 )
 def test_a_sign_in_that_cannot_be_is_refused(oauth: dict[str, str]) -> None:
     values = {"url": "https://example.org/mcp", "oauth": oauth}
-    with pytest.raises(ConfigError, match=r"\[mcp.far\] is wrong"):
+    with pytest.raises(ConfigError, match=r"\[mcp.far.oauth\] is wrong.* client, secret, issuer"):
         read_servers(msgspec.structs.replace(settings.Settings(state_dir=Path()), mcp={"far": values}))
 
 
