@@ -23,7 +23,7 @@ from shared.mcp.config import read_servers
 from shared.mcp.tools import ToolAction
 from shared.text.display import escape_invisible
 
-WAYS = read_sayings(__file__, "desk")
+WAYS = read_sayings(__file__, "serving")
 
 MCP = "mcp"
 USE = "use_server"  # The action of nexus in which a server is asked what there is, and called
