@@ -35,6 +35,10 @@ NONE = (
     "No tool here does that: it takes an MCP server, such as Home Assistant's for what is at home. Add one "
     "with 'mailroom mcp add home --for nexus URL' (see docs/mcp.md), and say it again. Nothing was done."
 )
+NOT_SO = (
+    "no tool of these MCP servers does that as it is said. Say one thing at a time, to be done now, of "
+    "things by their names. Nothing was done."
+)
 
 
 class Servers:
@@ -76,7 +80,8 @@ class Servers:
         else:
             found = await self._find(request, decision)
         if not found:
-            none = Answer(text=NONE, outcome=ResultOutcome.FAILED, confidence=0.0)
+            text = f"{', '.join(self._servers)}: {NOT_SO}" if self._servers else NONE
+            none = Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
             return none if _lacks(request) else None
         if len(found) > 1:
             return _ask_which(request, found)
