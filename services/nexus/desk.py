@@ -14,8 +14,8 @@ from services.nexus.office.things import Thing
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
-from services.nexus.servers.desk import MCP, Servers, tell
-from services.nexus.servers.desk import TOOL as SERVER_TOOL
+from services.nexus.servers.serving import MCP, Servers, tell
+from services.nexus.servers.serving import TOOL as SERVER_TOOL
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.appointments import Appointments
 from services.nexus.tools.keeping import PREFERENCE, find_kind

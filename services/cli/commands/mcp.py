@@ -43,6 +43,7 @@ T = TypeVar("T")
 @click.option("--reach", multiple=True, metavar="HOST", help="A host it may connect to.")
 @click.option("--read", multiple=True, metavar="PATH", help="What it may read.")
 @click.option("--write", multiple=True, metavar="PATH", help="What it may change.")
+@click.option("--allow", multiple=True, metavar="TOOL", help="A tool that is called without asking you.")
 @click.option("--login", "signs_in", is_flag=True, help="Sign in at the URL first, by the browser.")
 @click.option("--oauth", multiple=True, metavar="NAME=TEXT", help="How to sign in: see docs/mcp.md.")
 @click.option("--from", "file", type=click.Path(path_type=Path), help="Take it from a host's settings file.")
@@ -69,7 +70,7 @@ def add(
         values |= {"url": command[0]} if is_url else {"command": command[0], "args": command[1:]}
     pairs = {"env": given["env"], "secrets": given["secret"], "headers": given["header"]}
     values |= {key: {**values.get(key, {}), **_read_pairs(each)} for key, each in pairs.items() if each}
-    values |= {key: given[key] for key in ("agents", "reach") if given[key]}
+    values |= {key: given[key] for key in ("agents", "reach", "allow") if given[key]}
     # Agents run in another folder than this command.
     values |= {key: [_place(each) for each in given[key]] for key in ("read", "write") if given[key]}
     values |= {"secrets": {key: _place(each) for key, each in values.get("secrets", {}).items()}}

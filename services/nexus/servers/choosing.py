@@ -1,6 +1,7 @@
 """Which tool of the servers a message is for, by its words and the tool's name, description and schema."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -25,6 +26,7 @@ SURE_DESK = 0.8  # How sure the desk is of a message that has to name something 
 CLOSE = 0.08  # How much less the next tool may be like the message for the desk to ask which is meant
 TAKEN = 0.7  # What a word of a name counts that is said of an argument, or known of it
 COMMON = 0.6  # The share of a server's tools whose names have a word that says nothing of one
+QUOTED = re.compile(r"(?<!\w)'([^']{2,40})'(?!\w)")
 STATES = frozenset(map(stem_term, ("status", "state", "overview", "condition")))
 
 
@@ -58,6 +60,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     filled: Filled
     unexplained: tuple[str, ...] = ()
     said: int = 0
+    has_word: bool = False
+    """Whether a word of its name is in the message that is no part of an argument."""
     begins: bool = False
     thing_first: bool = False
     names_server: bool = False
@@ -144,6 +148,8 @@ class Chooser:
         is_whole = score >= 1.0
         if near:  # what its description names, if its name is not said more than if it is
             score = min(1.0, score + 0.2 * min(2, len(near)) + (0.0 if words & {*names} else 0.2))
+            quoted = {stem for each in QUOTED.findall(tool.description) for stem in stems_of(each)}
+            score = min(1.0, score + (0.1 if near & quoted else 0.0))  # "such as 'lock'" is said by people
         told = spoken | about | {word for each in parameters for word in split_name(each.name)}
         told |= {
             word for each in known for values in each.values() for one in values for word in name_stems(one)
@@ -159,6 +165,7 @@ class Chooser:
             unexplained=rest,
             thing_first=bool(tokens) and 0 in filled.used,
             said=max(len(names) if is_whole else 0, len(heard & {*names}) + len(near)),
+            has_word=bool(words & {*names} - PARTICLES),
             begins=bool(tokens) and tokens[0].stem in names,
             names_server=bool(words & servers),
             tells_state=bool(near & STATES),
@@ -176,7 +183,7 @@ def is_meant(choice: Choice, said: Said) -> bool:
         return False
     if changes and WAYS["sets"].search(choice.offered.tool.name) and filled.params and not filled.sets:
         return False
-    has_verb = said.act is Act.REQUEST and filled.named and choice.name >= LEAST_NAME
+    has_verb = said.act is Act.REQUEST and filled.named and choice.name >= LEAST_NAME and not choice.has_word
     rest = choice.unexplained[1:] if has_verb and choice.unexplained[:1] == said.first else choice.unexplained
     is_sure = choice.name >= LEAST_SURE and (choice.said > 1 or choice.names_server)
     least = LEAST_ASKED if filled.missing and is_sure else LEAST_EXPLAINED

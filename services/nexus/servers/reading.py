@@ -30,6 +30,10 @@ _FIELD = re.compile(r"^([\s-]*)[\"']?(\w+)[\"']?\s*:\s*[\"']?([^\"'\n{}\[\]]+)",
 _SIGNS = {"%": "percent", "°": "degree"}
 SMALL = frozenset("up in on at to of by off out all with from the a an".split())
 """Words that mean something in the name of a tool though they are small."""
+LIMITS = frozenset(
+    "but not no never except without unless if when while until till after before then and or".split()
+)
+"""Words that limit or go on with what is to be done, which a call with arguments cannot say."""
 PARTICLES = frozenset("on off up down in out".split())
 """Words that say with a verb what to do, and elsewhere where something is."""
 COURTESY = frozenset("pleas thank hey hi ok okay kind each everi singl everywher everyth".split())
@@ -48,7 +52,8 @@ class Token(NamedTuple):
     @property
     def counts(self) -> bool:
         """Whether it says something: all values, and words that are not small."""
-        small = len(self.text) < 2 or self.text.lower() in EMPTY_WORDS  # the s of "what's"
+        lower = self.text.lower()
+        small = len(lower) < 2 or (lower in EMPTY_WORDS and lower not in LIMITS)  # the s of "what's"
         return self.kind != "word" or not (small or self.stem in COURTESY)
 
 

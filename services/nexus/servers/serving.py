@@ -23,7 +23,7 @@ from shared.mcp.config import read_servers
 from shared.mcp.tools import ToolAction
 from shared.text.display import escape_invisible
 
-WAYS = read_sayings(__file__, "desk")
+WAYS = read_sayings(__file__, "serving")
 
 MCP = "mcp"
 USE = "use_server"  # The action of nexus in which a server is asked what there is, and called
@@ -34,6 +34,10 @@ MAX_TOLD = 20_000  # Characters of a server's answer that the desk passes on
 NONE = (
     "No tool here does that: it takes an MCP server, such as Home Assistant's for what is at home. Add one "
     "with 'mailroom mcp add home --for nexus URL' (see docs/mcp.md), and say it again. Nothing was done."
+)
+NOT_SO = (
+    "no tool of these MCP servers does that as it is said. Say one thing at a time, to be done now, of "
+    "things by their names. Nothing was done."
 )
 
 
@@ -76,7 +80,8 @@ class Servers:
         else:
             found = await self._find(request, decision)
         if not found:
-            none = Answer(text=NONE, outcome=ResultOutcome.FAILED, confidence=0.0)
+            text = f"{', '.join(self._servers)}: {NOT_SO}" if self._servers else NONE
+            none = Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
             return none if _lacks(request) else None
         if len(found) > 1:
             return _ask_which(request, found)
