@@ -16,10 +16,8 @@ from services.nexus.desk import Desk, tool_response
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import decide_whole
-from services.nexus.servers.desk import MCP, USE
-from services.nexus.thinking import LATE, Thinker
 from services.nexus.servers.serving import MCP, USE
-from services.nexus.thinking import Thinker
+from services.nexus.thinking import LATE, Thinker
 from services.nexus.timetable.reminders import ReminderService
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
