@@ -15,6 +15,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 │   └── Conflict         a commit was refused whole: something it expected has changed
 ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
 │   ├── NotApproved      the policy denies it, or a person did not approve it
+│   │   └── Unanswered   a person was asked, and did not answer in time
 │   └── ModelError       the model did not answer as asked
 │       ├── NoModel           no model is configured
 │       ├── ModelUnavailable  it may answer later: out of reach, overloaded, too slow

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from shared.access.credentials import Tokens
 from shared.access.scopes import parse_scope
 from shared.errors import MailroomError, NotFound
 from shared.files import write_atomically
-from shared.settings import Settings
+from shared.settings import Settings, environment
 from shared.text.display import clean
 
 NAME = "mailroom"  # What the server is called in the settings of a host
@@ -50,7 +49,7 @@ class Host(msgspec.Struct, frozen=True):
         if self.mac and sys.platform == "darwin":
             return Path.home() / self.mac
         moved, below = (XDG, ".config/") if self.path.startswith(".config/") else (self.moved, self.below)
-        folder = os.environ.get(moved, "") if moved else ""
+        folder = environment().get(moved, "") if moved else ""
         return Path(folder, self.path.removeprefix(below)) if folder else Path.home() / self.path
 
 
