@@ -60,7 +60,7 @@ async def provision(
 
 
 async def _info(bus: Bus, stream: str) -> dict[str, Any]:
-    return await _api(bus, f"STREAM.INFO.{stream}", allow=STREAM_NOT_FOUND)
+    return await ask(bus, f"STREAM.INFO.{stream}", allow=STREAM_NOT_FOUND)
 
 
 def streams(replicas: int = 1) -> list[dict[str, Any]]:
@@ -162,7 +162,7 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
     name = config["name"]
     info = await _info(bus, name)
     if "config" not in info:
-        await _api(bus, f"STREAM.CREATE.{name}", config)
+        await ask(bus, f"STREAM.CREATE.{name}", config)
         return [f"created stream {name}"]
     if config["num_replicas"] < (has := info["config"].get("num_replicas", 1)):
         raise BusError(
@@ -171,7 +171,7 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
         )
     differs = _differences(config, info["config"])
     if differs:
-        await _api(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
+        await ask(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
         return [f"updated stream {name}: {', '.join(differs)}"]
     return []
 
@@ -188,12 +188,12 @@ async def _publish_key(bus: Bus, name: str, key: str) -> list[str]:
 
 async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list[str]:
     name = config["name"]
-    info = await _api(bus, f"CONSUMER.INFO.{stream}.{name}", allow=CONSUMER_NOT_FOUND)
+    info = await ask(bus, f"CONSUMER.INFO.{stream}.{name}", allow=CONSUMER_NOT_FOUND)
     differs = _differences(config, info["config"]) if "config" in info else ["created"]
     if not differs:
         return []
     # Action "" creates or updates; updating keeps the position and unacknowledged messages.
-    await _api(bus, f"CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
+    await ask(bus, f"CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
     return [f"durable {name} of {stream}: {', '.join(differs)}"]
 
 
@@ -208,7 +208,10 @@ def _shape(value: Any) -> Any:
     return value or None
 
 
-async def _api(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[str, Any]:
+async def ask(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[str, Any]:
+    """The answer of the server's API, asked again while a cluster chooses who leads; raises BusError if it
+    refuses, except with the code ``allow``.
+    """
     until = time.monotonic() + ELECTION_WAIT
     while True:
         try:

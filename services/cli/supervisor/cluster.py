@@ -19,6 +19,7 @@ CERTIFICATES = "certificates"
 They are made once and stay, until they are rotated."""
 AUTHORITY = "authority"
 DAYS = 3_650  # Days for which a certificate is good
+MOVING = "adopting.json"  # The file beside the first server's that is there while a log is moved
 CLUSTER_CONFIG = "cluster.conf"
 """The file of one server of several, which includes that of one alone."""
 NAMES = ("localhost", "nats-1", "nats-2", "nats-3")
@@ -75,6 +76,23 @@ def require_synced(settings: Settings) -> None:
             f'A log on {settings.nats_replicas} servers needs nats_sync = "always", and it is '
             f"{settings.nats_sync!r}",
             "Correct it: servers that sync late can lose together what each of them had answered",
+        )
+
+
+def require_place(settings: Settings) -> None:
+    """Raise StartError if the log lies on another number of servers than the settings say."""
+    first = folders(settings, 1)[0]
+    if (first / MOVING).exists():
+        raise StartError("The log of this office is being moved", "Go on with: mailroom cluster adopt")
+    on_three = (first / CLUSTER_CONFIG).exists()
+    if settings.nats_replicas == 1 and on_three:
+        raise StartError(
+            "The log of this office lies on three servers",
+            "Start them with '--servers 3', or write 'replicas = 3' below '[nats]' of mailroom.toml",
+        )
+    if settings.nats_replicas > 1 and not on_three and (first / "store").exists():
+        raise StartError(
+            "The log of this office lies on one server", "Move it to three: mailroom cluster adopt"
         )
 
 
