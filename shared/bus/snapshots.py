@@ -1,8 +1,10 @@
 """A stream with its durables as a file, and back on any number of servers, to the byte."""
 
+import asyncio
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ import nats.errors
 
 from shared.bus.connection import Bus
 from shared.bus.provision import ask
-from shared.errors import BusError, BusUnavailable
+from shared.errors import BusError, BusUnavailable, NoResponders
 from shared.files import sync_folder
 
 CHUNK = 128 * 1024
 PENDING = 512  # Chunks that may wait here to be written
+KNOWN_WAIT = 5.0  # Seconds within which a server must know where chunks go
 WAIT = 60.0  # Seconds until the next chunk, or the answer to one, must have come
 
 
@@ -57,15 +60,27 @@ async def restore_stream(bus: Bus, saved: Mapping[str, Any], path: Path, replica
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
-            if answer := await bus.request(deliver, chunk, timeout=WAIT):
+            if answer := await _hand_over(bus, deliver, chunk):
                 _require(json.loads(answer), stream)
     if digest.hexdigest() != saved["sha256"]:
         raise BusError(f"The snapshot {path} is damaged: its digest is another")
-    state = _require(json.loads(await bus.request(deliver, b"", timeout=WAIT)), stream)["state"]
+    state = _require(json.loads(await _hand_over(bus, deliver, b"")), stream)["state"]
     # What expires meanwhile is gone; and the first message of an empty stream is 0 or 1.
     keys = ("last_seq",) if config.get("max_age") else ("last_seq", "messages")
     if any(state[key] != saved["state"][key] for key in keys):
         raise BusError(f"{stream} came back as {state}, and was {saved['state']}")
+
+
+async def _hand_over(bus: Bus, deliver: str, chunk: bytes) -> bytes:
+    """The answer to a chunk; who takes it is known to all servers of a cluster a moment later."""
+    until = time.monotonic() + KNOWN_WAIT
+    while True:
+        try:
+            return await bus.request(deliver, chunk, timeout=WAIT)
+        except NoResponders:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(0.05)
 
 
 def _require(answer: dict[str, Any], stream: str) -> dict[str, Any]:

@@ -9,13 +9,17 @@ import click
 
 from services.cli.commands.options import json_option
 from services.cli.commands.up import load_settings, state_dir_option
+from services.cli.connection import find_url
 from services.cli.output.console import print_result
 from services.cli.supervisor.adopting import Move, manifest_of
 from services.cli.supervisor.cluster import CERTIFICATES, CLUSTER_CONFIG, folders, make_certificates
 from services.cli.supervisor.lock import InstanceLock
+from services.cli.supervisor.logs import LogLine, print_log_line
+from services.cli.supervisor.servers_watch import ServersWatch
 from shared.errors import StartError
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_agents, load_specialists
+from shared.text.display import count
 
 
 @click.group()
@@ -57,24 +61,44 @@ def adopt(state_dir: Path | None, as_json: bool) -> None:
 
 @cluster.command()
 @state_dir_option
+@click.option(
+    "--config-dir",
+    type=click.Path(path_type=Path, exists=True),
+    help="Where 'provision' wrote them, if not there.",
+)
 @json_option
-def rotate(state_dir: Path | None, as_json: bool) -> None:
+def rotate(state_dir: Path | None, config_dir: Path | None, as_json: bool) -> None:
     """Make new certificates for the connections between the servers.
 
-    Servers that run read them at once; those of before are accepted until the next rotation.
+    Servers of this machine's office read them at once, and connections stay; others are sent SIGHUP by you.
+    The authority of before is accepted until the next rotation.
     """
     config = load_settings(state_dir)
-    names = [folder.name for folder in folders(config, 3)]
-    folder = folders(config, 1)[0] / CERTIFICATES
+    folder = (config_dir or folders(config, 1)[0]) / CERTIFICATES
     if not folder.exists():
         raise StartError("There are no certificates yet", "'mailroom up --servers 3' makes them")
-    make_certificates(folder, names, anew=True)
-    reached = _reload(config)
-    print_result(
-        {"folder": str(folder), "reloaded": reached},
-        f"New certificates are in {folder}; {len(reached)} servers have read them",
-        as_json,
-    )
+    make_certificates(folder, anew=True)
+    reached = [] if config_dir else _reload(config)
+    told = f"New certificates are in {folder}; {count(len(reached), 'server')} read them"
+    print_result({"folder": str(folder), "reloaded": reached}, told, as_json)
+
+
+@cluster.command()
+@state_dir_option
+def watch(state_dir: Path | None) -> None:
+    """Watch servers that run elsewhere, until it is stopped.
+
+    Has another server lead if one answers no write, and tells what it cannot cure. 'mailroom up' does this
+    for servers of its own.
+    """
+    config = load_settings(state_dir)
+    (config.state_dir / "run").mkdir(parents=True, exist_ok=True)
+
+    def cannot_restart(name: str) -> None:
+        print_log_line(LogLine("office", "error", f"start {name} again: it leads, and answers no write"))
+
+    servers = ServersWatch(config.state_dir, print_log_line, cannot_restart)
+    asyncio.run(servers.run(config, find_url(config)))
 
 
 def _reload(config: Settings) -> list[int]:
