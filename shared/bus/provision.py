@@ -16,6 +16,8 @@ from shared.log import logger
 
 SECOND = 1_000_000_000
 STREAM_NOT_FOUND = 10059
+READS = ("INFO.", "NAMES")  # What is asked that changes nothing
+ASKED_AGAIN = 2.0  # Seconds after which servers that had no leader are asked again
 AT_ONCE = 8  # Durables made at a time: on three servers each takes a group of its own 0.15 s to form
 NO_PEERS = 10005
 """The code of a cluster that knows of too few servers for a stream."""
@@ -215,7 +217,8 @@ async def ask(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[
     until = time.monotonic() + ELECTION_WAIT
     while True:
         try:
-            result = await bus.call(verb, body)
+            patience = ASKED_AGAIN if bus.clustered and verb.partition(".")[2].startswith(READS) else 10.0
+            result = await bus.call(verb, body, timeout=patience)
         except BusUnavailable:
             if not bus.clustered or time.monotonic() > until:
                 raise

@@ -6,6 +6,7 @@ what became of the goals; the last line is JSON. ``--goals`` and ``--faults`` ch
 
 import argparse
 import asyncio
+import contextlib
 import json
 import signal
 import statistics
@@ -24,12 +25,14 @@ from shared.contracts import StateChanged, TaskStatus
 from shared.errors import BusError
 from shared.queries.replicas import read_replicas
 from shared.trail.verification import verify_here, verify_replicas
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Divisible, may_divide
 from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal
 from tests.support.waiting import eventually
 
 RATE = 10.0  # Goals a second
+CUT = 60.0  # Seconds for which a server is cut off
+SMALL = 2  # The server with the small disk
 HELD = 15.0  # Seconds for which a server is frozen
 PAUSE = 0.02  # Seconds between two writes that measure
 PATIENCE = 120.0  # Seconds after the last goal within which all have to end
@@ -129,7 +132,42 @@ async def kill_two(cluster: Cluster, leader: int, meter: Meter) -> float:
     return await meter.after(time.monotonic())
 
 
-FAULTS: dict[str, Fault] = {"killed": kill_leader, "frozen": freeze_leader, "two killed": kill_two}
+async def cut_off_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
+    """Cut it off from the others for CUT seconds, while clients reach it."""
+    assert isinstance(cluster, Divisible)
+    cluster.cut(leader)
+    begun = time.monotonic()
+    back = await meter.resumed()
+    await asyncio.sleep(max(0.0, begun + CUT - time.monotonic()))
+    cluster.cut(leader, whole=True)
+    return back
+
+
+async def fill_disk(cluster: Cluster, leader: int, meter: Meter) -> float:
+    """Fill the disk of the third server, which follows, and start it again when there is room."""
+    async with cluster.connection("admin") as admin:
+        while leader == SMALL:
+            await admin.call(f"STREAM.LEADER.STEPDOWN.{subjects.OFFICE}")
+            leader = await cluster.leader(admin)
+    file = cluster.places[SMALL].folder / "store" / "filled"
+    begun = time.monotonic()
+    with contextlib.suppress(OSError), file.open("wb", buffering=0) as filling:
+        while True:
+            filling.write(b"x" * 65_536)
+    await asyncio.sleep(HELD)
+    back = await meter.after(begun)
+    file.unlink()
+    cluster.kill_one(SMALL)
+    await cluster.start_one(SMALL)
+    return back
+
+
+FAULTS: dict[str, Fault] = {
+    "killed": kill_leader,
+    "frozen": freeze_leader,
+    "two killed": kill_two,
+    **({"cut off": cut_off_leader, "disk full": fill_disk} if may_divide() else {}),
+}
 
 
 @asynccontextmanager
@@ -137,7 +175,8 @@ async def opened(folder: Path) -> AsyncIterator[tuple[Office, Cluster]]:
     """An office of a conductor and an agent that waits, on three servers."""
     more = {**install_slow_agent(folder, 16), "MAILROOM_NATS_REPLICAS": "3", "MAILROOM_TASK_ACK_WAIT": "5"}
     office = Office(folder, **more)
-    office.server = cluster = Cluster(folder, ("conductor", "critic", "memory", "gateway", "slow"), **more)
+    kind = Divisible if may_divide() else Cluster
+    office.server = cluster = kind(folder, ("conductor", "critic", "memory", "gateway", "slow"), **more)
     office.environment, office.config = cluster.environment, cluster.config
     try:
         await office.open(AGENTS)

@@ -285,7 +285,7 @@ async def test_certificates_are_made_once_and_rotated_while_the_servers_run(clus
 async def test_a_server_with_certificates_of_others_stays_outside(cluster: Cluster, tmp_path: Path) -> None:
     make_certificates(tmp_path)
     route = f"nats-route://127.0.0.1:{cluster.places[0].route}"
-    text = format_cluster("stranger", f"127.0.0.1:{free_port()}", [route], tmp_path)
+    text = format_cluster("nats-2", f"127.0.0.1:{free_port()}", [route], tmp_path)
     (tmp_path / "stranger.conf").write_text(text.replace("include nats-server.conf", ""))
     log = tmp_path / "stranger.log"
     files = ["--config", str(tmp_path / "stranger.conf"), "--log", str(log)]

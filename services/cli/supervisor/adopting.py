@@ -87,11 +87,11 @@ class Move:
         write_cluster(self.three, places)
         self._report("three servers start")
         async with running(self.three, places) as bus:
-            await until_followed(bus, led=False)
+            await ask(bus, "STREAM.NAMES")  # once they have chosen who leads them
             for name, saved in manifest["streams"].items():
                 await restore_stream(bus, saved, self._saved / f"{name}.snapshot", 3)
                 self._report(f"{name} is restored")
-            await until_followed(bus, led=True)
+            await until_followed(bus)
             found = await verified(bus)
             if found != manifest["verified"]:
                 raise BusError(f"The log verifies as {found}, and did as {manifest['verified']} before")
@@ -122,14 +122,12 @@ async def verified(bus: Bus) -> list[list[int]]:
     return [figures(found) for found in await verify_log(bus)]
 
 
-async def until_followed(bus: Bus, *, led: bool) -> None:
-    """Wait until the servers know of each other, and, if the log is ``led``, until none lacks anything."""
+async def until_followed(bus: Bus) -> None:
+    """Wait until no server lacks anything."""
     async with asyncio.timeout(FOLLOW_WAIT):
         while True:
             found = await read_replicas(bus)
-            if led and len(found) == 3 and all(each.current and not each.lag for each in found):
-                return
-            if not led and "error" not in await bus.call("STREAM.NAMES"):
+            if len(found) == 3 and all(each.current and not each.lag for each in found):
                 return
             await asyncio.sleep(0.2)
 

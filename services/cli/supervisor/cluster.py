@@ -161,8 +161,9 @@ cluster {{
 """
 
 
-def make_certificates(folder: Path, *, anew: bool = False) -> bool:
-    """Make an authority, and a key and certificate of each server, where they are missing, or ``anew``.
+def make_certificates(folder: Path, *, anew: bool = False, more: Sequence[str] = ()) -> bool:
+    """Make an authority, and a key and certificate of each server, where they are missing, or ``anew``;
+    ``more`` are further addresses of the servers.
 
     The files are of mode 0600. The authority before stays known, so that servers which have not read the new
     certificates yet still reach the others. Returns whether anything was made. Raises StartError.
@@ -173,7 +174,9 @@ def make_certificates(folder: Path, *, anew: bool = False) -> bool:
     program = shutil.which("openssl")
     if program is None:
         raise StartError("The servers' certificates cannot be made: openssl is not installed", "Install it")
-    hosts = ",".join(["IP:127.0.0.1", *(f"DNS:{host}" for host in ("localhost", *NAMES))])
+    hosts = ",".join(
+        ["IP:127.0.0.1", *(f"DNS:{host}" for host in ("localhost", *NAMES)), *(f"IP:{each}" for each in more)]
+    )
     new = ["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-batch"]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with TemporaryDirectory(dir=folder) as draft:

@@ -277,6 +277,9 @@ class Supervisor:
         for follower in self._followers.values():
             for line in follower.read():
                 self._disk.observe(line)
+                if self.config.nats_replicas > 1 and DISK_FULL in line.text:
+                    # It would answer from its old copy: started again, it does once it has caught up.
+                    self._signal_server(signal.SIGKILL, line.name)
                 self.report(line)
 
 
