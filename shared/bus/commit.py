@@ -340,8 +340,8 @@ class Committer:
         while True:
             data, answered = answered, None
             if data is None and (data := await self._send(entries, probe=incomplete + crowded > 0)) is None:
-                if silent >= MOVE_AFTER:
-                    await self._client.move()
+                if silent >= MOVE_AFTER and await self._client.move():
+                    silent = 0
                 await asyncio.sleep(_jitter(min(SILENCE_PAUSE, 2.0**silent)) if silent else 0)
                 silent, since = silent + 1, time.monotonic()
                 continue

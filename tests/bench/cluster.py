@@ -154,8 +154,8 @@ async def fill_disk(cluster: Cluster, leader: int, meter: Meter) -> float:
     with contextlib.suppress(OSError), file.open("wb", buffering=0) as filling:
         while True:
             filling.write(b"x" * 65_536)
-    await asyncio.sleep(HELD)
     back = await meter.after(begun)
+    await asyncio.sleep(HELD)
     file.unlink()
     cluster.kill_one(SMALL)
     await cluster.start_one(SMALL)
