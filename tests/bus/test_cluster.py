@@ -10,17 +10,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from services.cli.supervisor import servers_watch
-from services.cli.supervisor.cluster import CERTIFICATES, format_cluster, make_certificates
+from services.cli.supervisor.cluster import CERTIFICATES, format_cluster, make_certificates, plan_servers
 from services.cli.supervisor.programs import find_server, free_port
+from services.cli.supervisor.provisioning import provision_streams
 from services.cli.supervisor.servers_watch import ServersWatch
 from services.gateway import sealing
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
-from shared.errors import BusUnavailable
+from shared.errors import BusError, BusUnavailable, StartError
 from shared.queries.checks import check_replicas
 from shared.queries.records import call_server, last_sequence
 from shared.queries.replicas import read_replicas
@@ -112,6 +114,15 @@ async def test_all_streams_and_buckets_lie_on_three_servers(cluster: Cluster) ->
             info = await call_server(admin, f"STREAM.INFO.{name}")
             assert info["config"]["num_replicas"] == 3, name
         assert len(names) == 10
+
+
+async def test_it_never_lies_on_fewer_servers_again(cluster: Cluster) -> None:
+    fewer = msgspec.structs.replace(cluster.config, nats_replicas=1)
+    with pytest.raises(BusError, match="lies on 3 servers, and the settings name 1"):
+        await provision_streams(fewer, cluster.url, cluster.agents)
+    late = msgspec.structs.replace(cluster.config, nats_sync="2m")
+    with pytest.raises(StartError, match="needs nats_sync"):
+        plan_servers(late)
 
 
 async def test_a_killed_leader(cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.bench import cluster
 from tests.bench.cluster import FAULTS, opened, run_fault
 from tests.support.cluster import Cluster
 from tests.support.office import Office
@@ -20,7 +21,10 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tup
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_all_goals_end_once_and_nothing_is_lost(running: tuple[Office, Cluster], fault: str) -> None:
+async def test_all_goals_end_once_and_nothing_is_lost(
+    running: tuple[Office, Cluster], fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CUT", 20.0)
     outcome = await run_fault(*running, fault, GOALS)
     print(outcome)
     assert outcome.survived, outcome
