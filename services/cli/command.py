@@ -66,6 +66,7 @@ SECTIONS = {
         "kpi": ("kpi:kpi", "Show metrics with their targets: time, safety, learning."),
         "dead": ("dead:dead", "List dead letters, send them again, or drop them."),
         "audit": ("audit:audit", "Export the log, verify it, archive it, or prove a message."),
+        "cluster": ("cluster:cluster", "Keep the log on three servers instead of one."),
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {

@@ -18,6 +18,8 @@ from shared.bus.connecting import keeping_cancellation
 from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry, Stored, parse_block
 from shared.errors import BatchesBlocked, BusError, BusFull, BusUnavailable, Conflict
 
+MOVE_PAUSE = 6.0  # The least seconds between two moves to another server
+
 Receive = Callable[[str, str, bytes, bytes], Awaitable[None] | None]
 """Takes the subject, the reply subject, the headers as bytes and the payload of a message; what it returns is
 awaited before the next message is read, so it may not wait for one."""
@@ -66,6 +68,7 @@ class BusClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._receivers: dict[int, Receive] = {}
+        self._moved = float("-inf")
         self._ps = _Parser(self, self._ps)  # type: ignore[assignment]
 
     @property
@@ -77,6 +80,19 @@ class BusClient(Client):
     def clustered(self) -> bool:
         """Whether the server is one of a cluster: then a pause until another one leads is no failure."""
         return bool(self._server_info.get("cluster"))
+
+    async def move(self) -> bool:
+        """Go on with another server of the cluster: this one may be cut off from those that agree.
+
+        At most every MOVE_PAUSE seconds, and not if it is the only one; returns whether it does.
+        """
+        now = asyncio.get_running_loop().time()
+        if len(self._server_pool) < 2 or not self.is_connected or now - self._moved < MOVE_PAUSE:
+            return False
+        self._moved = now
+        self.options["dont_randomize"] = True  # the next one, not by chance the same
+        await self.force_reconnect()
+        return True
 
     async def connect(self, *arguments: Any, **options: Any) -> None:
         """nats-py's own, and may be cancelled."""

@@ -37,6 +37,8 @@ ANSWER_TIMEOUT, CLUSTER_ANSWER = 5.0, 2.0
 another server may lead by then."""
 ELECTION_WAIT = 30.0
 """Seconds for which a commit waits for a cluster to choose who leads the stream: 4 to 9 s if one dies."""
+ELECTED, MOVE_AFTER = 10.0, 2
+"""Seconds without a leader, and tries without an answer, after which another server is asked."""
 ELECTION_PAUSE = 0.25  # At most seconds between two tries meanwhile
 SILENCE_PAUSE = 8.0
 """At most seconds until a commit is sent again that was left unanswered several times: servers that catch up
@@ -338,6 +340,8 @@ class Committer:
         while True:
             data, answered = answered, None
             if data is None and (data := await self._send(entries, probe=incomplete + crowded > 0)) is None:
+                if silent >= MOVE_AFTER and await self._client.move():
+                    silent = 0
                 await asyncio.sleep(_jitter(min(SILENCE_PAUSE, 2.0**silent)) if silent else 0)
                 silent, since = silent + 1, time.monotonic()
                 continue
@@ -377,6 +381,8 @@ class Committer:
             raise no_leader()
         if not self._client.clustered and waited > UNROUTED_WAIT:
             raise BusUnavailable(f"No stream takes {subject!r}", "Provision the office: run 'mailroom up'")
+        if waited > ELECTED:
+            await self._client.move()
         await asyncio.sleep(_jitter(ELECTION_PAUSE))
 
     async def _send(self, entries: Sequence[Entry], *, probe: bool = False) -> bytes | None:

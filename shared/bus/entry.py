@@ -1,5 +1,6 @@
 """The messages of streams: to be stored, as stored, and as delivered."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
@@ -149,6 +150,26 @@ def stored(message: Msg) -> Stored:
         headers=headers,
         time=headers.pop("Nats-Time-Stamp"),
     )
+
+
+COPIES = 3  # How many answers are compared where any of three servers may give them
+LATER = (0.02, 0.06)
+"""Seconds after which a message that none of them had is asked for again: one that follows may have it only
+then, and who has just been told of a goal must not take it for none."""
+
+
+async def newest(ask: Callable[[], Awaitable[Msg]], *, copies: bool) -> Stored | None:
+    """What ``ask`` gets from the server; of several that have ``copies`` of the stream the newest."""
+    if not copies:
+        answer = await ask()
+        return stored(answer) if is_stored(answer) else None
+    for pause in (0.0, *LATER):
+        await asyncio.sleep(pause)
+        answers = await asyncio.gather(*(ask() for _ in range(COPIES)))
+        found = [stored(answer) for answer in answers if is_stored(answer)]
+        if found:
+            return max(found, key=lambda one: one.seq)
+    return None
 
 
 def _require_good_end(stream: str, status: str, description: str) -> None:

@@ -16,6 +16,8 @@ from shared.log import logger
 
 SECOND = 1_000_000_000
 STREAM_NOT_FOUND = 10059
+READS = ("INFO.", "NAMES")  # What is asked that changes nothing
+ASKED_AGAIN = 2.0  # Seconds after which servers that had no leader are asked again
 AT_ONCE = 8  # Durables made at a time: on three servers each takes a group of its own 0.15 s to form
 NO_PEERS = 10005
 """The code of a cluster that knows of too few servers for a stream."""
@@ -60,7 +62,7 @@ async def provision(
 
 
 async def _info(bus: Bus, stream: str) -> dict[str, Any]:
-    return await _api(bus, f"STREAM.INFO.{stream}", allow=STREAM_NOT_FOUND)
+    return await ask(bus, f"STREAM.INFO.{stream}", allow=STREAM_NOT_FOUND)
 
 
 def streams(replicas: int = 1) -> list[dict[str, Any]]:
@@ -162,7 +164,7 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
     name = config["name"]
     info = await _info(bus, name)
     if "config" not in info:
-        await _api(bus, f"STREAM.CREATE.{name}", config)
+        await ask(bus, f"STREAM.CREATE.{name}", config)
         return [f"created stream {name}"]
     if config["num_replicas"] < (has := info["config"].get("num_replicas", 1)):
         raise BusError(
@@ -171,7 +173,7 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
         )
     differs = _differences(config, info["config"])
     if differs:
-        await _api(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
+        await ask(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
         return [f"updated stream {name}: {', '.join(differs)}"]
     return []
 
@@ -188,12 +190,12 @@ async def _publish_key(bus: Bus, name: str, key: str) -> list[str]:
 
 async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list[str]:
     name = config["name"]
-    info = await _api(bus, f"CONSUMER.INFO.{stream}.{name}", allow=CONSUMER_NOT_FOUND)
+    info = await ask(bus, f"CONSUMER.INFO.{stream}.{name}", allow=CONSUMER_NOT_FOUND)
     differs = _differences(config, info["config"]) if "config" in info else ["created"]
     if not differs:
         return []
     # Action "" creates or updates; updating keeps the position and unacknowledged messages.
-    await _api(bus, f"CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
+    await ask(bus, f"CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
     return [f"durable {name} of {stream}: {', '.join(differs)}"]
 
 
@@ -208,11 +210,15 @@ def _shape(value: Any) -> Any:
     return value or None
 
 
-async def _api(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[str, Any]:
+async def ask(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[str, Any]:
+    """The answer of the server's API, asked again while a cluster chooses who leads; raises BusError if it
+    refuses, except with the code ``allow``.
+    """
     until = time.monotonic() + ELECTION_WAIT
     while True:
         try:
-            result = await bus.call(verb, body)
+            patience = ASKED_AGAIN if bus.clustered and verb.partition(".")[2].startswith(READS) else 10.0
+            result = await bus.call(verb, body, timeout=patience)
         except BusUnavailable:
             if not bus.clustered or time.monotonic() > until:
                 raise

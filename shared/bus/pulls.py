@@ -33,6 +33,7 @@ STATUS, IDLE = b"NATS/1.0 ", b"NATS/1.0 100"
 NO_RESPONDERS = "503"
 """The status of a request that nobody takes: a server that starts or stops has no durables for a moment."""
 TOLD_AFTER = 5.0  # Seconds after which that is no moment any more, and is logged
+MOVE_AFTER = 12.0  # Seconds without durables after which another server of a cluster is asked
 POSITION_WAIT = 2.0  # Seconds within which the server must say how far a durable is
 
 log = logger(__name__)
@@ -174,6 +175,8 @@ class Pull:
             self._refused_at = self._refused_at or time.monotonic()
             if status != NO_RESPONDERS or time.monotonic() - self._refused_at > TOLD_AFTER:
                 log.warning("pull_ended", durable=self.durable, status=status, reason=reason)
+            if status == NO_RESPONDERS and time.monotonic() - self._refused_at > MOVE_AFTER:
+                await self._client.move()
             self._count_down(self.requested)
             self.refused = True
             self._keep(self._end_refusal())

@@ -19,6 +19,7 @@ TRACED = "Nats-Trace-Dest"
 TRACE_WAIT = 5.0  # Seconds within which a server must tell where a request went
 TRIES = 60
 """How often in a row others may answer: any of three servers does, whichever the connection is to."""
+PATIENT, PAUSE = 12, 0.25  # After how many in a row it waits before each further one, and seconds
 ROUTE = 1  # The kind of a connection to another server
 
 
@@ -69,6 +70,8 @@ class ReplicaBus(Bus):
         finally:
             del self._told[mark[TRACED]]
         self._others = 0 if own else self._others + 1
+        if self._others > PATIENT:
+            await asyncio.sleep(PAUSE)  # one that has just started offers its copy some seconds later
         if self._others > TRIES:
             cure = "Try again when 'mailroom doctor' says that it follows"
             raise BusUnavailable(f"{self.server_name} does not answer from its own copy of the log", cure)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.errors import BusError, BusUnavailable
 
 CHUNK = 256 * 1024  # Bytes of one message of a snapshot
+KNOWN_WAIT = 5.0  # Seconds within which a server must know where chunks go
 SILENCE = 30.0  # Seconds without a chunk after which a snapshot is given up
 END = ("", "204")  # The status of its last message, if nothing went wrong
 ANSWER = 300.0  # Seconds that the server has to answer: at its end a restored stream is read through
@@ -112,11 +114,12 @@ class Snapshots:
             if reply:  # the server sends no further than its window without
                 await self._client.answer(reply, b"")
 
-    async def put(self, stream: str, taken: Mapping[str, Any], frames: Iterable[bytes]) -> dict[str, Any]:
-        """Make a stream of a snapshot; returns its state. There must be none of this name."""
-        begun = await self._call(
-            f"STREAM.RESTORE.{stream}", {"config": taken["config"], "state": taken["state"]}
-        )
+    async def put(
+        self, stream: str, taken: Mapping[str, Any], frames: Iterable[bytes], replicas: int = 1
+    ) -> dict[str, Any]:
+        """Make a stream of a snapshot, on so many servers; returns its state. There must be none of this name."""
+        config = {**taken["config"], "num_replicas": replicas}
+        begun = await self._call(f"STREAM.RESTORE.{stream}", {"config": config, "state": taken["state"]})
         for frame in frames:
             await self._ask(begun["deliver_subject"], frame)
         answer = await self._ask(begun["deliver_subject"], b"")
@@ -139,10 +142,19 @@ class Snapshots:
         return await self._ask(f"$JS.API.{verb}", json.dumps(body or {}).encode(), missing=missing)
 
     async def _ask(self, subject: str, payload: bytes, *, missing: bool = False) -> dict[str, Any]:
-        try:
-            reply = await self._client.request(subject, payload, timeout=ANSWER)
-        except (nats.errors.Error, TimeoutError) as error:
-            raise BusUnavailable(f"The server did not answer on {subject!r}: {error or 'too late'}") from None
+        until = time.monotonic() + KNOWN_WAIT
+        while True:
+            try:
+                reply = await self._client.request(subject, payload, timeout=ANSWER)
+                break
+            except nats.errors.NoRespondersError as error:
+                # All servers of a cluster know a moment later who takes the chunks.
+                if time.monotonic() > until:
+                    raise BusUnavailable(f"Nobody answers on {subject!r}") from error
+                await asyncio.sleep(0.05)
+            except (nats.errors.Error, TimeoutError) as error:
+                reason = error or "too late"
+                raise BusUnavailable(f"The server did not answer on {subject!r}: {reason}") from None
         answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
         if (refused := answer.get("error")) and not (missing and refused.get("code") == 404):
             raise BusError(

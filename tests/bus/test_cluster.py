@@ -4,19 +4,25 @@ import asyncio
 import contextlib
 import itertools
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from services.cli.supervisor import servers_watch
+from services.cli.supervisor.cluster import CERTIFICATES, format_cluster, make_certificates, plan_servers
+from services.cli.supervisor.programs import find_server, free_port
+from services.cli.supervisor.provisioning import provision_streams
 from services.cli.supervisor.servers_watch import ServersWatch
 from services.gateway import sealing
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
-from shared.errors import BusUnavailable
+from shared.errors import BusError, BusUnavailable, StartError
 from shared.queries.checks import check_replicas
 from shared.queries.records import call_server, last_sequence
 from shared.queries.replicas import read_replicas
@@ -108,6 +114,15 @@ async def test_all_streams_and_buckets_lie_on_three_servers(cluster: Cluster) ->
             info = await call_server(admin, f"STREAM.INFO.{name}")
             assert info["config"]["num_replicas"] == 3, name
         assert len(names) == 10
+
+
+async def test_it_never_lies_on_fewer_servers_again(cluster: Cluster) -> None:
+    fewer = msgspec.structs.replace(cluster.config, nats_replicas=1)
+    with pytest.raises(BusError, match="lies on 3 servers, and the settings name 1"):
+        await provision_streams(fewer, cluster.url, cluster.agents)
+    late = msgspec.structs.replace(cluster.config, nats_sync="2m")
+    with pytest.raises(StartError, match="needs nats_sync"):
+        plan_servers(late)
 
 
 async def test_a_killed_leader(cluster: Cluster) -> None:
@@ -252,6 +267,58 @@ async def test_a_durable_that_does_not_deliver_is_asked_anew(
             await admin.call(f"CONSUMER.PAUSE.{path}", {})
             await eventually(lambda: len(got) == 1, 10)
             await eventually(lambda: not watch.alarms, 10)
+
+
+# --- certificates ----------------------------------------------------------------------------------
+
+
+async def test_certificates_are_made_once_and_rotated_while_the_servers_run(cluster: Cluster) -> None:
+    folder = cluster.config.state_dir / "nats" / CERTIFICATES
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert not make_certificates(folder)
+    async with cluster.connection("engineer") as bus, cluster.connection("admin") as admin:
+        writer = Writer(bus)
+        await writer.more()
+        done = cluster.mailroom("cluster", "rotate")
+        assert "3 servers read them" in done.stdout, done.stderr
+        assert all(path.read_bytes() != before[path.name] for path in folder.iterdir())
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+        await writer.more()
+        follower = (await cluster.leader(admin) + 1) % 3
+        cluster.kill_one(follower)  # it comes back with the new ones alone
+        await cluster.start_one(follower)
+        await writer.more()
+        await writer.end()
+    await check_nothing_lost(cluster, writer)
+
+
+async def test_a_server_with_certificates_of_others_stays_outside(cluster: Cluster, tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    route = f"nats-route://127.0.0.1:{cluster.places[0].route}"
+    text = format_cluster("nats-2", f"127.0.0.1:{free_port()}", [route], tmp_path)
+    (tmp_path / "stranger.conf").write_text(text.replace("include nats-server.conf", ""))
+    log = tmp_path / "stranger.log"
+    files = ["--config", str(tmp_path / "stranger.conf"), "--log", str(log)]
+    command = [str(find_server(cluster.config)), *files, "--addr", "127.0.0.1", "--port", str(free_port())]
+    stranger = await asyncio.create_subprocess_exec(*command)
+    try:
+        await eventually(lambda: log.exists() and "TLS route handshake error" in log.read_text(), 15)
+        assert "Remote: nats" not in log.read_text()
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_the_configuration_for_containers_is_valid(cluster: Cluster, tmp_path: Path) -> None:
+    done = cluster.mailroom(
+        "provision", "--only", "keys", "--config-dir", str(tmp_path), "--store", str(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    for at in (1, 2, 3):
+        command = [str(find_server(cluster.config)), "-t", "--config", str(tmp_path / f"{at}-container.conf")]
+        checked = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=20)
+        assert checked.returncode == 0, checked.stderr
 
 
 # --- the copy of each server -----------------------------------------------------------------------

@@ -174,3 +174,23 @@ def test_the_witnesses_stand_in_a_table(read):
         read('audit_witness = ["/mnt/seals"]')
     with pytest.raises(ConfigError, match="Did you mean 'audit_witness'"):
         read('[audit]\nwitnes = ["/mnt/seals"]')
+
+
+def test_servers_and_replicas_of_the_log_are_a_table(read):
+    settings = read('[nats]\nservers = ["nats://a:1", "nats://b:2"]\nreplicas = 3\nport = 4999')
+    assert settings.nats_servers == ("nats://a:1", "nats://b:2")
+    assert (settings.nats_url, settings.nats_replicas, settings.nats_port) == (
+        "nats://a:1,nats://b:2",
+        3,
+        4999,
+    )
+    settings = read("", MAILROOM_NATS_SERVERS="nats://a:1,nats://b:2", MAILROOM_NATS_REPLICAS="3")
+    assert (settings.nats_url, settings.nats_replicas) == ("nats://a:1,nats://b:2", 3)
+    assert read("", NATS_URL="nats://c:3", MAILROOM_NATS_SERVERS="nats://a:1").nats_url == "nats://c:3"
+    assert read("[nats]\nreplicas = 1").nats_url == ""
+
+
+@pytest.mark.parametrize("text", ["2", "0", "three"])
+def test_the_log_lies_on_one_server_or_on_three(read, text):
+    with pytest.raises(ConfigError, match="Write one of 1, 3"):
+        read("", MAILROOM_NATS_REPLICAS=text)

@@ -14,6 +14,7 @@ import msgspec
 
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import find_url
+from services.cli.supervisor.cluster import require_synced, write_containers
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
     start_in_background,
@@ -136,6 +137,9 @@ def provision(
     if only != "streams":
         done["config"] = str(config_dir or config.state_dir / "nats")
         done["config_changed"] = write_config(config, agents, folder=config_dir, store=store)
+        if config_dir is not None and config.nats_replicas > 1:
+            require_synced(config)
+            write_containers(config_dir)
         if deal is not None:
             deal_keys(config, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER], deal)
     if only == "streams" and not config.nats_url:

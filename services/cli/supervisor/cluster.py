@@ -19,10 +19,14 @@ CERTIFICATES = "certificates"
 They are made once and stay, until they are rotated."""
 AUTHORITY = "authority"
 DAYS = 3_650  # Days for which a certificate is good
+MOVING = "adopting.json"  # The file beside the first server's that is there while a log is moved
 CLUSTER_CONFIG = "cluster.conf"
 """The file of one server of several, which includes that of one alone."""
-NAMES = ("localhost", "nats-1", "nats-2", "nats-3")
-"""The hosts that a server may be reached at by the others: on one machine, or as containers."""
+NAMES = (SERVER_NAME, f"{SERVER_NAME}-2", f"{SERVER_NAME}-3")
+"""The servers; as containers these are their hosts too."""
+CONTAINER_CONFIG = "container.conf"
+"""The file of one server in a container; what is put ahead of it is the number of one of several."""
+ROUTE_PORT = 6222  # On which servers in containers listen for the others
 
 
 class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +45,7 @@ class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 def folders(settings: Settings, number: int) -> list[Path]:
     """The folders of the office's servers, the first of which is that of one alone."""
-    return [settings.state_dir / (SERVER_NAME if at == 1 else f"nats-{at}") for at in range(1, number + 1)]
+    return [settings.state_dir / name for name in NAMES[:number]]
 
 
 def plan_servers(settings: Settings) -> list[ServerPlace]:
@@ -56,7 +60,7 @@ def plan_servers(settings: Settings) -> list[ServerPlace]:
     ]
     return [
         ServerPlace(
-            name=SERVER_NAME if not at else f"{SERVER_NAME}-{at + 1}",
+            name=NAMES[at],
             folder=folder,
             port=port,
             route=free_port() if number > 1 else 0,
@@ -78,6 +82,23 @@ def require_synced(settings: Settings) -> None:
         )
 
 
+def require_place(settings: Settings) -> None:
+    """Raise StartError if the log lies on another number of servers than the settings say."""
+    first = folders(settings, 1)[0]
+    if (first / MOVING).exists():
+        raise StartError("The log of this office is being moved", "Go on with: mailroom cluster adopt")
+    on_three = (first / CLUSTER_CONFIG).exists()
+    if settings.nats_replicas == 1 and on_three:
+        raise StartError(
+            "The log of this office lies on three servers",
+            "Start them with '--servers 3', or write 'replicas = 3' below '[nats]' of mailroom.toml",
+        )
+    if settings.nats_replicas > 1 and not on_three and (first / "store").exists():
+        raise StartError(
+            "The log of this office lies on one server", "Move it to three: mailroom cluster adopt"
+        )
+
+
 def urls(places: Sequence[ServerPlace]) -> str:
     """The addresses of the servers for their clients, separated by commas."""
     return ",".join(f"nats://127.0.0.1:{place.port}" for place in places)
@@ -89,21 +110,38 @@ def write_cluster(settings: Settings, places: Sequence[ServerPlace]) -> None:
     Raises StartError if one cannot be made.
     """
     certificates = settings.state_dir / SERVER_NAME / CERTIFICATES
-    make_certificates(certificates, [place.name for place in places])
+    make_certificates(certificates)
     routes = [f"nats-route://127.0.0.1:{place.route}" for place in places]
     for place in places:
         text = format_cluster(place.name, f"127.0.0.1:{place.route}", routes, certificates)
         write_atomically(place.config, text, mode=0o600)
 
 
-def format_cluster(name: str, listen: str, routes: Sequence[str], certificates: Path) -> str:
+def write_containers(folder: Path) -> None:
+    """Write the same for three servers in containers, whose hosts are their names, into a folder of all.
+
+    Raises StartError.
+    """
+    make_certificates(folder / CERTIFICATES)
+    routes = [f"nats-route://{name}:{ROUTE_PORT}" for name in NAMES]
+    for at, name in enumerate(NAMES, 1):
+        text = format_cluster(
+            name, f"0.0.0.0:{ROUTE_PORT}", routes, folder / CERTIFICATES, base=CONTAINER_CONFIG
+        )
+        write_atomically(folder / f"{at}-{CONTAINER_CONFIG}", text, mode=0o600)
+
+
+def format_cluster(
+    name: str, listen: str, routes: Sequence[str], certificates: Path, *, base: str = "nats-server.conf"
+) -> str:
     """The configuration of the server ``name`` with routes to the others, under TLS on both sides.
 
+    ``base`` is the file of one alone, which it includes.
     A server that hangs counts as gone after three pings, or the others would send it what it never answers.
     """
     return f"""\
 # Written by Mailroom; changes are overwritten.
-include nats-server.conf
+include {base}
 server_name: {json.dumps(name)}
 cluster {{
   name: mailroom
@@ -123,25 +161,28 @@ cluster {{
 """
 
 
-def make_certificates(folder: Path, names: Sequence[str], *, anew: bool = False) -> bool:
-    """Make an authority, and a key and certificate of each server, where they are missing, or ``anew``.
+def make_certificates(folder: Path, *, anew: bool = False, more: Sequence[str] = ()) -> bool:
+    """Make an authority, and a key and certificate of each server, where they are missing, or ``anew``;
+    ``more`` are further addresses of the servers.
 
     The files are of mode 0600. The authority before stays known, so that servers which have not read the new
     certificates yet still reach the others. Returns whether anything was made. Raises StartError.
     """
-    made = [folder / f"{name}.{kind}" for name in (AUTHORITY, *names) for kind in ("pem", "key")]
+    made = [folder / f"{name}.{kind}" for name in (AUTHORITY, *NAMES) for kind in ("pem", "key")]
     if not anew and all(path.exists() for path in made):
         return False
     program = shutil.which("openssl")
     if program is None:
         raise StartError("The servers' certificates cannot be made: openssl is not installed", "Install it")
-    hosts = ",".join(["IP:127.0.0.1", "IP:::1", *(f"DNS:{host}" for host in NAMES)])
+    hosts = ",".join(
+        ["IP:127.0.0.1", *(f"DNS:{host}" for host in ("localhost", *NAMES)), *(f"IP:{each}" for each in more)]
+    )
     new = ["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-batch"]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with TemporaryDirectory(dir=folder) as draft:
         signed = ["-CA", f"{AUTHORITY}.pem", "-CAkey", f"{AUTHORITY}.key"]
         leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName={hosts}"]
-        for name in (AUTHORITY, *names):
+        for name in (AUTHORITY, *NAMES):
             more = [] if name == AUTHORITY else [*signed, *leaf]
             files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
             done = subprocess.run(

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from services.cli.supervisor.child import Child, Program
-from services.cli.supervisor.cluster import plan_servers, urls, write_cluster
+from services.cli.supervisor.cluster import plan_servers, require_place, urls, write_cluster
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
 from services.cli.supervisor.programs import (
@@ -103,6 +103,8 @@ class Supervisor:
         self._prepare_folders()
         self._specialists = SpecialistSupervisor(self, [agent.name for agent in installed])
         names = self._specialists.agent_names()
+        if not self.config.nats_url:
+            require_place(self.config)
         places = [] if self.config.nats_url else plan_servers(self.config)
         write_servers(self.config, names)
         if len(places) > 1:
@@ -275,6 +277,9 @@ class Supervisor:
         for follower in self._followers.values():
             for line in follower.read():
                 self._disk.observe(line)
+                if self.config.nats_replicas > 1 and DISK_FULL in line.text:
+                    # It would answer from its old copy: started again, it does once it has caught up.
+                    self._signal_server(signal.SIGKILL, line.name)
                 self.report(line)
 
 

@@ -89,7 +89,7 @@ def end_orphans(state_dir: Path, marks: Iterable[str], grace: float) -> list[int
 
 def _read_process_ids(state_dir: Path) -> Iterator[tuple[Path, int]]:
     host = f"-{socket.gethostname()}-"
-    for path in [*(state_dir / "run").glob(f"*{host}*.alive"), *(state_dir / "nats").glob("*.pid")]:
+    for path in [*(state_dir / "run").glob(f"*{host}*.alive"), *state_dir.glob("nats*/*.pid")]:
         text = path.read_text() if path.suffix == ".pid" else path.stem.rpartition("-")[2]
         if text.strip().isdecimal():
             yield path, int(text)
