@@ -117,7 +117,7 @@ class Snapshots:
     async def put(
         self, stream: str, taken: Mapping[str, Any], frames: Iterable[bytes], replicas: int = 1
     ) -> dict[str, Any]:
-        """Make a stream of a snapshot, on so many servers; returns its state. There must be none of this name."""
+        """Make a stream of a snapshot, on so many servers; returns its state. None may have this name."""
         config = {**taken["config"], "num_replicas": replicas}
         begun = await self._call(f"STREAM.RESTORE.{stream}", {"config": config, "state": taken["state"]})
         for frame in frames:

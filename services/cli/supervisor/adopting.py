@@ -116,7 +116,7 @@ def manifest_of(settings: Settings) -> Path:
 
 
 async def save_stream(server: Snapshots, stream: str, path: Path) -> dict[str, Any]:
-    """Write a snapshot of a stream to ``path``, synced; returns its configuration, its state and the digest."""
+    """Write a snapshot of a stream to ``path``, synced; returns its configuration, state and digest."""
     digest = hashlib.sha256()
     async with server.take(stream) as (taken, frames):
         with path.open("wb") as file:
