@@ -7,14 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.memory.briefing.sections import UNRESOLVED
+from services.memory.briefing.service import compose
 from services.memory.linking.meaning import PairReader
 from services.memory.linking.parts import PART, divide, take_apart
 from services.memory.linking.supersession import Read
 from services.memory.local_model import LocalEmbedder, is_complete
 from services.memory.retrieval.deep_search import Reranker
-from shared.contracts import Node, Relation
+from services.memory.retrieval.ranking import arrange
+from shared.contracts import MemoryQuery, Node, Relation
 from shared.settings import load
-from tests.support.memory import World, at, note
+from tests.support.memory import NOW, World, at, edge, ids, note
 
 LIMIT, OWNER = "A token may make 100 requests per minute.", "Sofia owns the API."
 
@@ -116,12 +119,39 @@ CHANGES = [
 ]
 
 
+OTHER_WORDS = [
+    ("The daily is at half past nine.", "daily starts a quarter of an hour later from now on, 9:45"),
+    ("Releases go out on Tuesdays.", "we ship on Thursdays these days, not on Tuesdays"),
+    ("The pager is with Priya.", "Priya has handed the pager to Tomasz"),
+    ("Dana looks after invoicing.", "Invoicing is in Yusuf's hands since Dana left"),
+    ("Orders keeps its rows in MySQL.", "We took orders off MySQL, its rows are in PostgreSQL"),
+    ("Clients get 100 calls a minute.", "Clients may make 250 calls a minute as of today"),
+    ("The shop is in Kirchgasse 7.", "The shop moved to 40 Mill Road"),
+    ("Parcels are sent with DHL.", "GLS picks up our parcels since Monday, DHL is out"),
+]
+MOVES = [
+    ("The office is in Lindenstrasse 12.", "The office moved to Hafenplatz 3"),
+    ("Our practice is at 14 Mill Road.", "The practice has moved to Station Street 2"),
+    ("The archive is in the cellar of Domgasse 1.", "The archive moved into Neuer Wall 40"),
+    ("Address of the warehouse: Kaistrasse 90", "The warehouse moved to Am Ring 17 last week"),
+    ("You find the youth club in Gartenweg 5.", "the youth club has relocated, it's in Kirchplatz 9"),
+]
+
+
 def test_plain_changes_are_seen_among_one_another() -> None:
     world = tell(*(text for pair in CHANGES for text in pair))
     held = hold(world)
     missed = [older for older, _ in CHANGES if older in held]
     assert len(missed) <= 1, missed
     assert not {newer for _, newer in CHANGES} - set(held)
+
+
+@pytest.mark.parametrize(("older", "newer"), [*OTHER_WORDS, *MOVES])
+def test_what_changes_in_other_words_is_ended_or_asked_about(older: str, newer: str) -> None:
+    world = tell(older, newer)
+    relations = {edge.relation for edge in world.view.graph.edges_of("n1")}
+    assert relations & {Relation.SUPERSEDES, Relation.CONTRADICTS}
+    assert newer in hold(world)
 
 
 @pytest.mark.parametrize(
@@ -171,3 +201,32 @@ def test_neighbours_end_nothing(older: str, newer: str) -> None:
 def test_the_negation_of_something_else_contradicts_nothing(older: str, newer: str) -> None:
     edges: Sequence[object] = tell(older, newer).view.graph.edges_of("n1")
     assert not [edge for edge in edges if getattr(edge, "relation", None) is Relation.CONTRADICTS]
+
+
+UNSURE = [
+    (
+        "Our practice is at 14 Mill Road.",
+        "The practice has moved to Station Street 2",
+        "Where is our practice?",
+    ),
+    ("Warehouse: Kaistrasse 90", "The warehouse moved to Am Ring 17 last week", "Where is the warehouse?"),
+    ("The retro is led by Ines.", "Omar will be leading the retro from what I hear", "Who leads the retro?"),
+    ("The cat eats dry food.", "the cat gets tuna", "What does the cat eat?"),
+    ("Releases are signed by Noor.", "the release has Piet's signature", "Who signs releases?"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer", "question"), UNSURE)
+def test_where_it_is_not_sure_the_newer_one_is_first_and_the_older_is_marked(
+    older: str, newer: str, question: str
+) -> None:
+    world = tell(older, newer)
+    assert hold(world) == sorted([older, newer])
+    embedder, _ = models()
+    query = MemoryQuery(text=question)
+    hits = arrange(world.view.search(query, embedder.embed([question])[0], NOW), query, world.view.vectors)
+    assert [(hit.node.title, hit.questioned_by) for hit in hits] == [(newer, ""), (older, "n1")]
+    scout = note("scout", "Scout", kind="agent")
+    world.write(scout, edges=[edge(each, "scout") for each in ("n0", "n1")])
+    shown = ids(compose(world.view, "scout", NOW))
+    assert {section for section, nodes in shown.items() if "n0" in nodes} == {UNRESOLVED}

@@ -72,7 +72,7 @@ MOST = 0.9999  # The highest chance of a pair by itself
 
 READ = 10  # The likeliest pairs of those that one text makes that are read for their meaning
 
-BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.4, -0.5
+BY_MEANING, BY_SIGNS, NEITHER = 1.0, 0.3, -0.5
 """What the log-odds of the meaning and of the evidence count in those of both, and what is added to them."""
 
 UNLIKE = -1.0  # The log-odds by evidence of two texts that share too few words to be weighed
