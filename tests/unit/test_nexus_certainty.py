@@ -125,6 +125,11 @@ async def test_the_classifier_knows_the_signs_that_are_measured() -> None:
         ("What colour are the lockers?", "The lockers are grey.", {"colour": 0.8}, False),
         ("At what hour do the welders start?", "The welders begin at seven.", {"hour": 0.5}, False),
         ("Where do we meet?", "At the lake.", {"where": 0.4}, False),
+        ("How old is the van?", "The van must not be parked at gate 2.", {"old": 0.45}, True),
+        ("How heavy is the fog machine?", "The fog machine needs an hour.", {"heavy": 0.46}, True),
+        ("How long is the track?", "The track is closed on Wednesdays.", {"long": 0.5}, True),
+        ("How soon are refunds paid?", "Refunds are paid in seven days.", {"soon": 0.75}, False),
+        ("How heavy may a cat be?", "The cage takes cats up to 12 kg.", {"heavy": 0.73}, False),
     ],
 )
 def test_a_sentence_that_does_not_touch_what_is_asked_for_is_no_answer(
