@@ -181,9 +181,9 @@ _MEASURE = re.compile(
     r"(?i)\bhow\s+(tall|high|large|big|far|heavy|wide|deep|fast|cold|warm|hot|long|soon|strong|thick|old|loud)\b"
 )
 TOUCHED, OPENED = 0.6, 0.68
-"""How near a sentence comes at least to a noun or measure that is asked for, and to "who" if it has no name. Of
-17 answers to "how tall" and the like all came nearer than .6, and of 20 other sentences 7; of ten to "who" that
-answered nothing nine were at .56 to .67, two that answered at .73 and .84."""
+"""How near a sentence comes at least to a noun or measure that is asked for, and to "who" if it has no name.
+Of 17 answers to "how tall" and the like all came nearer than .6, and of 20 other sentences 7; of ten to "who"
+that answered nothing nine were at .56 to .67, two that answered at .73 and .84."""
 
 SHORT = 3  # The fewest letters of a noun that is told by its modifier
 
