@@ -177,8 +177,12 @@ LIGHTEST = -3.0  # The least that the best sentence weighs: it may be the best o
 SAME = 0.74  # The cosine of two sentences that say the same: of a former state the next one is no rival
 SURE_OF_BEST = 10.0  # How much more than the next one the only sentence weighs
 
+_MEASURE = re.compile(
+    r"(?i)\bhow\s+(tall|high|large|big|far|heavy|wide|deep|fast|cold|warm|hot|long|soon|strong|thick|old|loud)\b"
+)
 TOUCHED, OPENED = 0.6, 0.68
-"""How near a sentence comes at least to what is asked for by its noun, and to "who" if it has no name: of ten
+"""How near a sentence comes at least to a measure that is asked for, and to "who" if it has no name.
+Of 17 answers to "how tall" and the like all came nearer than .6, and of 20 other sentences 7; of ten to "who"
 that answered nothing nine were at .56 to .67, two that answered at .73 and .84."""
 
 SHORT = 3  # The fewest letters of a noun that is told by its modifier
@@ -248,14 +252,14 @@ def find_attribute(question: str) -> str:
 
 
 def is_untouched(question: str, each: Evidence) -> bool:
-    """Whether a question asks for a person whom a sentence neither names nor comes near to, or by a noun for
-    what it does not come near to (what colour, how many pupils); times are put otherwise.
+    """Whether a question asks for a person whom a sentence neither names nor comes near to, or for a measure
+    (how tall) that it does not come near to.
     """
     kind, fits = find_type(question, each.text)
     if kind == "person":
         return not fits and each.opening < OPENED
-    attribute = find_attribute(question)
-    return bool(attribute) and kind != "time" and each.words.get(attribute, UNTOLD) < TOUCHED
+    measure = _MEASURE.search(question)
+    return measure is not None and each.words.get(measure[1].lower(), UNTOLD) < TOUCHED
 
 
 def _measure_attribute(asked: Asked, best: Evidence) -> dict[str, float]:
