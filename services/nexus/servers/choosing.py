@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -21,7 +21,7 @@ LEAST_NEAR = 0.35  # The same where the message names a thing that there is
 LEAST_SAID = 0.7  # The same of one for which the desk would start a goal, or ask memory
 LEAST_SURE = 0.9  # The same of a tool that misses something
 LEAST_EXPLAINED = 0.75  # How much of a message a tool that reads has to explain
-LEAST_ASKED = 0.5  # The same of a tool that is said beyond doubt, and of which something is asked
+LEAST_ASKED = 0.3  # The same of a tool that is said beyond doubt, and of which something is asked
 SURE_DESK = 0.8  # How sure the desk is of a message that has to name something to be for a server
 CLOSE = 0.08  # How much less the next tool may be like the message for the desk to ask which is meant
 TAKEN = 0.7  # What a word of a name counts that is said of an argument, or known of it
@@ -132,18 +132,8 @@ class Chooser:
         taken = {tokens[at].stem for at in filled.used} | filled.implied
         heard = {token.stem for token in free if token.counts}
         near = (heard | (STATES if heard & STATES else set())) & about & self._rare - {*names}
-        score = sum(
-            self._weights[word] * (1.0 if word in words else TAKEN if word in taken else 0.0)
-            for word in names
-        ) / sum(self._weights[word] for word in names)
-        kinds = {
-            word
-            for field in self._fields[offered.server]
-            for one in known
-            for value in one.get(field, ())
-            for word in name_stems(value)
-        }
-        if filled.implied and (kinds & {*names}) - filled.implied - words:
+        score = self._weigh(offered, words, taken)
+        if filled.implied and (self._kinds(offered, known) & {*names}) - filled.implied - words:
             score = 0.0  # a light is meant to be set, and the thing that is named is none
         is_whole = score >= 1.0
         if near:  # what its description names, if its name is not said more than if it is
@@ -151,9 +141,14 @@ class Chooser:
             quoted = {stem for each in QUOTED.findall(tool.description) for stem in stems_of(each)}
             score = min(1.0, score + (0.1 if near & quoted else 0.0))  # "such as 'lock'" is said by people
         told = spoken | about | {word for each in parameters for word in split_name(each.name)}
-        told |= {
-            word for each in known for values in each.values() for one in values for word in name_stems(one)
-        }
+        if said.asks:  # "is the door locked?"
+            told |= {
+                stem
+                for each in known
+                for values in each.values()
+                for one in values
+                for stem in name_stems(one)
+            }
         told |= STATES if near & STATES else frozenset()
         counted = [(at, token) for at, token in enumerate(tokens) if token.counts or at in filled.used]
         rest = tuple(token.text for at, token in counted if at not in filled.used and token.stem not in told)
@@ -170,6 +165,18 @@ class Chooser:
             names_server=bool(words & servers),
             tells_state=bool(near & STATES),
         )
+
+    def _weigh(self, offered: Offered, words: Collection[str], taken: Collection[str]) -> float:
+        """How much of a tool's name is among ``words``; less counts what is said of an argument."""
+        names = self._names[offered.action]
+        marks = {word: 1.0 if word in words else TAKEN if word in taken else 0.0 for word in names}
+        total = sum(self._weights[word] for word in names)
+        return sum(self._weights[word] * marks[word] for word in names) / total
+
+    def _kinds(self, offered: Offered, known: Known) -> frozenset[str]:
+        """The words by which the server's tools find things: light, kitchen."""
+        values = (one.get(field, ()) for field in self._fields[offered.server] for one in known)
+        return frozenset(stem for each in values for value in each for stem in name_stems(value))
 
 
 def is_meant(choice: Choice, said: Said) -> bool:
