@@ -184,12 +184,8 @@ async def _write_streams(
     ):
         for stream in manifest.streams:
             tell(f"{stream.name}: {count(stream.taken['state']['messages'], 'message')}")
-            alone = {
-                **stream.taken,
-                "config": {**stream.taken["config"], "num_replicas": 1},
-            }  # as this server is
             state = await server.put(
-                stream.name, alone, ((parts / digest).read_bytes() for digest in stream.frames)
+                stream.name, stream.taken, ((parts / digest).read_bytes() for digest in stream.frames)
             )
             if state["last_seq"] < stream.last:
                 raise BusError(f"{stream.name} ends with message {state['last_seq']}, not {stream.last}")
