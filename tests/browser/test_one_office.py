@@ -30,6 +30,7 @@ from shared.agent.process import run
 from shared.contracts import ResultOutcome
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
+from shared.text.display import shorten_id
 
 
 class Actor(Agent):
@@ -199,7 +200,8 @@ async def compare_waiting(office: OneOffice) -> dict[str, dict[str, Any]]:
     assert said.startswith(f"{len(items)} thing" if items else "Nothing waits"), said
     for each in ids:
         kind, _, name = each.partition(":")
-        assert (name[:12] if kind == "approval" else name) in said, (each, said)
+        shown = name if kind == "failed_goal" else shorten_id(name)
+        assert shown in said, (each, said)
     return items
 
 
