@@ -31,6 +31,7 @@ from shared.contracts import ResultOutcome
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
 from shared.text.display import shorten_id
+from shared.text.display import shorten_id
 
 
 class Actor(Agent):
