@@ -17,6 +17,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from shared.contracts import Question, ResultOutcome
+from shared.text.display import shorten_id
 from shared.text.times import parse_time
 from tests.browser.pages import Desk, sign_in
 from tests.support.gateway import RunningGateway
@@ -30,8 +31,6 @@ from shared.agent.process import run
 from shared.contracts import ResultOutcome
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
-from shared.text.display import shorten_id
-from shared.text.display import shorten_id
 
 
 class Actor(Agent):
