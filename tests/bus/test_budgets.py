@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from shared import subjects
@@ -168,9 +167,7 @@ async def test_a_part_that_was_not_stored_or_is_not_wanted_any_more_stays_nobody
         try:
             return await real(entries)
         except Conflict:
-            server.process.send_signal(signal.SIGSTOP)
-            while psutil.Process(server.process.pid).status() != psutil.STATUS_STOPPED:
-                await asyncio.sleep(0.01)  # until then it may answer what is read next
+            await server.freeze()
             raise
 
     buses[0].commit = commit  # type: ignore[method-assign]
@@ -193,7 +190,7 @@ async def test_a_part_that_was_not_stored_or_is_not_wanted_any_more_stays_nobody
 async def test_usage_that_was_stored_without_an_answer_is_counted_once(server: Server) -> None:
     usage = DailyUsage(await server.connect("critic"))
     await usage.add(USED)
-    server.process.send_signal(signal.SIGSTOP)
+    await server.freeze()
     for _ in range(2):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):

@@ -76,7 +76,7 @@ async def test_closing_while_the_server_is_away_raises_nothing(tmp_path: Path) -
 async def test_a_connection_reads_on_after_a_flush_that_was_cancelled(server: Server, flushes: int) -> None:
     """nats-py's own sets the result of the cancelled one, and reads nothing more for 20 s."""
     async with server.raw_client(subjects.USER) as client:
-        server.process.send_signal(signal.SIGSTOP)
+        await server.freeze()
         asking = [asyncio.create_task(client.flush()) for _ in range(flushes)]
         await asyncio.sleep(0.1)
         for each in asking:

@@ -6,7 +6,6 @@ import json
 import signal
 import time
 
-import psutil
 import pytest
 
 from shared import subjects
@@ -238,9 +237,7 @@ async def test_memory_writes_that_wait_together_share_a_batch_and_keep_their_own
     assert len([each async for each in memory.read("MEMORY", everything)]) == 80
     with pytest.raises(Denied):
         await engineer.append(Entry("memory.write.critic", b"forged", "f1"))
-    server.process.send_signal(signal.SIGSTOP)
-    # A thread of it may still run, and answer, until all are stopped.
-    await eventually(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED)
+    await server.freeze()
     with pytest.raises(BusUnavailable):
         await engineer.append(Entry("memory.write.engineer", b"late", "late"), timeout=0.3)
     server.process.send_signal(signal.SIGCONT)
@@ -266,7 +263,7 @@ async def test_a_commit_whose_answer_is_late_is_recognised_when_it_is_sent_again
         return await last(subject)
 
     monkeypatch.setattr(bus._office, "_stored_last", slow_to_tell)
-    server.process.send_signal(signal.SIGSTOP)
+    await server.freeze()
     single = Entry("task.engineer.conductor.t2.noted", b"note", "n2", 0, None, "task.engineer.conductor.t2.*")
     waiting = [asyncio.create_task(bus.commit(each)) for each in ([note, checkpoint], [single])]
     await asyncio.sleep(1.0)

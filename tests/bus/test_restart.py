@@ -1,10 +1,8 @@
 """Requests that the server has not answered when it is killed."""
 
 import asyncio
-import signal
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -19,16 +17,9 @@ QUICK = 3.0
 TASK = subjects.task("engineer", "critic", "t1", subjects.ENDED)
 
 
-async def freeze(server: Server) -> None:
-    """Stop every thread of the server: on a busy machine that takes a moment."""
-    server.process.send_signal(signal.SIGSTOP)
-    threads = Path(f"/proc/{server.process.pid}/task")
-    await eventually(lambda: all(") T " in (each / "stat").read_text() for each in threads.iterdir()))
-
-
 async def kill_before_the_answer(server: Server, request: Awaitable[object]) -> object:
     """The outcome of a request that the server gets and does not answer before it is killed."""
-    await freeze(server)
+    await server.freeze()
     asking = asyncio.ensure_future(request)
     await asyncio.sleep(0.2)
     await server.restart()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from shared.tasks.installed_agents import load_agents
 from tests.support.forking import ROOT, ForkedProcess, may_fork, run_command, start_program
 from tests.support.nats_server import NatsServer
 from tests.support.stores import fill_store, keep_store, store_of
+from tests.support.waiting import eventually
 
 GATEWAY_TIMEOUT = 40.0
 INHERITED = ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")
@@ -89,6 +91,12 @@ class Server:
     @property
     def process(self) -> "subprocess.Popen[bytes]":
         return self._running.process
+
+    async def freeze(self) -> None:
+        """Stop every thread of the server: on a busy machine that takes a moment, in which it may answer."""
+        self.process.send_signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self.process.pid}/task")
+        await eventually(lambda: all(") T " in (each / "stat").read_text() for each in threads.iterdir()))
 
     @property
     def _running(self) -> NatsServer:
