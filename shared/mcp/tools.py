@@ -121,7 +121,7 @@ class ServerTools:
                 if left < 0:
                     log.warning("tools_left_out", server=pin.server, reason="they are too many to offer")
                     break
-                offered[name] = Bound(self, _action(name, pin.server, tool))
+                offered[name] = Bound(self, as_action(name, pin.server, tool))
         self._actions.drop(self.names)
         self._actions.add(offered)
 
@@ -255,7 +255,8 @@ class ServerTools:
         return CreateMessageResult(role="assistant", content=content, model="mailroom")
 
 
-def _action(name: str, server: str, tool: Tool) -> ToolAction:
+def as_action(name: str, server: str, tool: Tool) -> ToolAction:
+    """A tool of ``server`` as an action, with what is not seen in its words as code points."""
     properties = tool.schema.get("properties")
     infos = {
         key: excerpt(escape_invisible(str(each.get("description", ""))), 200)

@@ -124,6 +124,22 @@ async def test_a_gateway_that_was_killed_is_waited_for(running: RunningGateway, 
         await running.office.ready(GATEWAY)
 
 
+async def run_mcp(running: RunningGateway, *arguments: str) -> tuple[int, str]:
+    """What ``mailroom mcp`` returns and prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "services.cli",
+        "mcp",
+        *arguments,
+        env=running.office.environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    return process.returncode or 0, printed.decode()
+
+
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
     running: RunningGateway, tmp_path: Path, host: str
@@ -135,18 +151,7 @@ async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
         place.chmod(0o640)
 
     async def run(*arguments: str) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "services.cli",
-            "mcp",
-            *arguments,
-            env=running.office.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        printed, _ = await process.communicate()
-        return process.returncode or 0, printed.decode()
+        return await run_mcp(running, *arguments)
 
     status, printed = await run("install", host, "--file", str(place), "--print")
     assert (status, "+++" in printed) == (0, True), printed
@@ -167,6 +172,24 @@ async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
         assert place.read_bytes() == before
         assert place.stat().st_mode & 0o777 == 0o640
     assert host not in {token.name for token in Tokens(running.config).list()}
+
+
+async def test_a_host_that_cannot_call_the_office_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")  # no extra
+    place = tmp_path / "config.toml"
+    place.write_text("# mine\n")
+    running = RunningGateway(tmp_path, PYTHONPATH=str(tmp_path))
+    try:
+        await running.open()
+        status, printed = await run_mcp(running, "install", "codex", "--file", str(place), "--yes")
+        assert status == 1, printed
+        assert "pip install 'mailroom[mcp]'" in printed
+        assert f"it is undone: {place} is as it was" in printed
+        assert place.read_text() == "# mine\n"
+        assert not Tokens(running.config).list()
+        assert not list((running.config.state_dir / "hosts").iterdir())
+    finally:
+        await running.close()
 
 
 async def test_a_goal_is_a_task_that_outlives_the_gateway(running: RunningGateway, shop: Path) -> None:
