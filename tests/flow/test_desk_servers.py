@@ -18,6 +18,7 @@ from shared.mcp.session import Session
 from tests.support import home_server
 from tests.support.asking import ask_nexus
 from tests.support.foe import answer
+from tests.support.gateway import RunningGateway
 from tests.support.office import Office
 from tests.support.server import environment
 from tests.support.waiting import eventually
@@ -128,6 +129,32 @@ async def test_without_a_server_it_is_said_what_is_missing(tmp_path: Path) -> No
             assert "mailroom mcp add home --for nexus" in told.text
     finally:
         await office.close()
+
+
+async def test_the_command_tells_what_it_waits_for(tmp_path: Path) -> None:
+    await install(tmp_path)
+    running = RunningGateway(tmp_path)
+    try:
+        await running.open(subjects.MEMORY_DAEMON, "nexus")
+        command = (sys.executable, "-m", "services.cli", "ask", "turn off the kitchen lights")
+        asking = await asyncio.create_subprocess_exec(
+            *command,
+            env=running.office.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert asking.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            waits = await asking.stderr.readuntil(b"(or refuse)")
+        assert b"waits for approval" in waits
+        assert b"home__HassTurnOff" in waits
+        request = await answer(running.office.user, granted=True)
+        assert f"mailroom approvals grant {request.approval_id[:8]}".encode() in waits
+        told, _ = await asking.communicate()
+        assert asking.returncode == 0
+        assert "name: Kitchen Ceiling" in told.decode()
+    finally:
+        await running.close()
 
 
 def calling(name: str, /, **arguments: Any) -> dict[str, Any]:

@@ -43,6 +43,19 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
         await running.close()
 
 
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def at_work(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """No test leaves the next ones without a gateway, and one that ended says why."""
+    yield
+    office = request.getfixturevalue("running").office if "running" in request.fixturenames else None
+    if office is None or office.processes[GATEWAY].poll() is None:
+        return
+    status, log = office.processes[GATEWAY].poll(), (office.config.logs / "gateway.log").read_text()
+    office.start(GATEWAY)
+    await office.ready(GATEWAY)
+    pytest.fail(f"The gateway ended with {status}:\n{log[-3000:]}")
+
+
 @pytest.fixture(params=ERAS)
 def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     return request.param

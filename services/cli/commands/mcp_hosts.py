@@ -127,7 +127,8 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
         click.confirm(f"Write this, and make a token for {host} that may {scope}?", abort=True, err=True)
     _make_token(config, host, scope)
     backup = _put(config, host, place, before, added, after)
-    click.echo(f"Written to {place}; as it was, it is in {backup}.", err=True)
+    kept = f"; as it was, it is in {backup}" if before else ""
+    click.echo(f"Written to {place}{kept}.", err=True)
     try:
         answer = _try(config, host)
     except BaseException:
@@ -135,7 +136,7 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
         click.echo(f"{host} could not call it, so it is undone: {place} is as it was.", err=True)
         raise
     value = {"host": host, "file": str(place), "backup": str(backup), "answer": answer}
-    print_result(value, f"{host} called agents through it:\n{answer}", as_json)
+    print_result(value, f"The tool agents, called as {host} will do it:\n{answer}", as_json)
 
 
 def _put(config: Settings, host: str, place: Path, before: str, added: str, after: str) -> Path:

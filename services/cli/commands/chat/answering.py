@@ -117,8 +117,8 @@ async def ask_nexus(question: Question, timeout: float, login: api.Login | None 
         pass
     if waits:
         raise Unanswered(
-            f"Nobody approved it within {timeout:g} s: it is done once you do",
-            f"mailroom approvals grant {waits['id']}",
+            f"Nobody approved it within {timeout:g} s: it is done once you approve",
+            f"'mailroom approvals grant {waits['id']}' does so",
         )
     raise BusUnavailable(
         f"The front desk did not answer within {timeout:g} s; the question stays in its mailbox",
