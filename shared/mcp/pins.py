@@ -49,6 +49,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @property
+    def properties(self) -> dict[str, Any]:
+        """The schemas of its parameters by their names; empty if they are not described so."""
+        found = self.schema.get("properties")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def is_read_only(self) -> bool:
         """Whether it says that it changes nothing."""
         return self.kind != "tool" or self.annotations.get("readOnlyHint") is True

@@ -93,7 +93,8 @@ class Servers:
         else:
             found = await self._find(request, decision)
         if not found:
-            text = f"{', '.join(self._servers)}: {NOT_SO}" if self._servers else NONE
+            there = sorted({each.server for each in self._chooser.offered})
+            text = f"{', '.join(there)}: {NOT_SO}" if there else NONE
             none = Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
             return none if _lacks(request) else None
         if len(found) > 1:
