@@ -5,10 +5,12 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 LOCK_POLL = 0.1  # Seconds between two attempts at a lock that another process holds
+LOCK_PAUSE = 0.005  # The same where nothing else goes on meanwhile
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
@@ -56,3 +58,25 @@ async def hold_lock(path: Path) -> AsyncIterator[None]:
             except BlockingIOError:
                 await asyncio.sleep(LOCK_POLL)
         yield
+
+
+@contextlib.contextmanager
+def hold_lock_within(path: Path, seconds: float, mode: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """The same, blocking, exclusively or shared (``fcntl.LOCK_SH``), with a file of mode 0600.
+
+    Raises TimeoutError if it is not free within ``seconds``, OSError if it cannot be used.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock, ends = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), time.monotonic() + seconds
+    try:
+        while True:
+            try:
+                fcntl.flock(lock, mode | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise TimeoutError(f"{path} is locked") from None
+                time.sleep(LOCK_PAUSE)
+        yield
+    finally:
+        os.close(lock)

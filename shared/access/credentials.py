@@ -1,12 +1,10 @@
 """How people and programs come in: sessions, one-time links and tokens, in files of the state directory."""
 
 import contextlib
-import fcntl
 import hashlib
 import hmac
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +17,7 @@ from shared import subjects
 from shared.access.scopes import People, Scope, WatchedFile
 from shared.contracts.base import NAME
 from shared.errors import MailroomError, StartError
-from shared.files import write_atomically
+from shared.files import hold_lock_within, write_atomically
 from shared.settings import Settings
 
 TOKEN_PREFIX = "mr_"  # noqa: S105  # not a secret: it tells scanners of secrets what they found
@@ -49,7 +47,6 @@ def now() -> datetime:
 T = TypeVar("T")
 
 LOCK_TIMEOUT = 1.0  # Seconds to wait for another process, such as a stopped one, that changes the file
-LOCK_PAUSE = 0.005
 
 
 class RecordFile(Generic[T]):
@@ -75,41 +72,21 @@ class RecordFile(Generic[T]):
         Other processes wait meanwhile. Raises MailroomError if the file cannot be written.
         """
         try:
-            with self._locked():
+            with hold_lock_within(self._path.with_suffix(".lock"), LOCK_TIMEOUT):
                 known = self.read()
                 records = dict(known)
                 yield records
                 if records != known:
                     write_atomically(self._path, msgspec.json.encode(records), mode=0o600)
+        except TimeoutError:
+            raise MailroomError(
+                f"Another process keeps {self._path} locked", "Try again, or end that process"
+            ) from None
         except OSError as error:
             raise MailroomError(
                 f"{self._path} cannot be written: {error.strerror}",
                 "Make its folder writable, or free disk space",
             ) from None
-
-    def _wait_for(self, lock: int) -> None:
-        deadline = time.monotonic() + LOCK_TIMEOUT
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise MailroomError(
-                        f"Another process keeps {self._path} locked", "Try again, or end that process"
-                    ) from None
-                time.sleep(LOCK_PAUSE)
-            else:
-                return
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self._path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            self._wait_for(lock)
-            yield
-        finally:
-            os.close(lock)
 
 
 USED_INTERVAL = timedelta(minutes=1)  # How exactly the last use is noted: each note is a write to the disk

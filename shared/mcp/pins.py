@@ -49,6 +49,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @property
+    def properties(self) -> dict[str, Any]:
+        """The schemas of its parameters by their names; empty if they are not described so."""
+        found = self.schema.get("properties")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def is_read_only(self) -> bool:
         """Whether it says that it changes nothing."""
         return self.kind != "tool" or self.annotations.get("readOnlyHint") is True
@@ -60,13 +66,27 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         harmless = hints.get("destructiveHint") is False and hints.get("openWorldHint") is False
         return not (self.is_read_only or harmless)
 
+    @property
+    def title(self) -> str:
+        """Its name, after its kind if it is no tool."""
+        return f"{self.kind} {self.name}" if self.kind != "tool" else self.name
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What it does in a word, whether it reaches what is open, and whether it says what is not seen."""
+        text = f"{self.name}{self.description}{json.dumps(self.schema, ensure_ascii=False)}"
+        is_open = self.kind == "tool" and self.annotations.get("openWorldHint") is not False
+        more = {"open": is_open, "hidden": escape_invisible(text) != text}
+        return ("reads" if self.is_read_only else "changes", *(mark for mark, has in more.items() if has))
+
     def show(self) -> str:
         """All of it, line by line, with what cannot be seen as code points."""
-        head = f"{self.kind} {self.name}" if self.kind != "tool" else self.name
         said = [name for name, value in sorted(self.annotations.items()) if value is True]
         hints = f"  ({', '.join(said)})" if said else ""
         schema = json.dumps(self.schema, indent=1, sort_keys=True, ensure_ascii=False)
-        return escape_invisible("\n".join(filter(None, (head + hints, self.description.strip(), schema))))
+        return escape_invisible(
+            "\n".join(filter(None, (self.title + hints, self.description.strip(), schema)))
+        )
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

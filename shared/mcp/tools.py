@@ -49,8 +49,7 @@ class ToolAction(Action, frozen=True, kw_only=True):
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of its parameters, as the server gives it."""
-        properties = self.tool.schema.get("properties")
-        return {**self.tool.schema, "properties": properties if isinstance(properties, dict) else {}}
+        return {**self.tool.schema, "properties": self.tool.properties}
 
     def convert(self, value: Any) -> dict[str, Any]:
         """``value`` as its parameters; raises msgspec.ValidationError."""
@@ -121,7 +120,7 @@ class ServerTools:
                 if left < 0:
                     log.warning("tools_left_out", server=pin.server, reason="they are too many to offer")
                     break
-                offered[name] = Bound(self, _action(name, pin.server, tool))
+                offered[name] = Bound(self, as_action(name, pin.server, tool))
         self._actions.drop(self.names)
         self._actions.add(offered)
 
@@ -202,7 +201,6 @@ class ServerTools:
     ) -> None:
         """Raise NotApproved unless the settings or, where they ask, a person allows the call."""
         tool = action.tool
-
         verdict = server.judge(tool)
         if verdict == "deny":
             raise NotApproved(f"The settings deny {action.name}", f"See 'deny' in [mcp.{action.server}]")
@@ -255,13 +253,13 @@ class ServerTools:
         return CreateMessageResult(role="assistant", content=content, model="mailroom")
 
 
-def _action(name: str, server: str, tool: Tool) -> ToolAction:
-    properties = tool.schema.get("properties")
+def as_action(name: str, server: str, tool: Tool) -> ToolAction:
+    """A tool of ``server`` as an action, with what is not seen in its words as code points."""
     infos = {
         key: excerpt(escape_invisible(str(each.get("description", ""))), 200)
         if isinstance(each, dict)
         else ""
-        for key, each in (properties if isinstance(properties, dict) else {}).items()
+        for key, each in tool.properties.items()
     }
     return ToolAction(
         name=name,
@@ -274,8 +272,8 @@ def _action(name: str, server: str, tool: Tool) -> ToolAction:
 
 
 def _conclude(answer: Answer, source: dict[str, str]) -> Outcome:
-    told = answer.text or "(no text)"
-    if answer.failed:
-        problem = f"{source['server']} says: {excerpt(told, 1_000)}"
-        return Outcome(output=told, data={"mcp": source}, outcome=ResultOutcome.FAILED, problem=problem)
-    return Outcome(output=told, data={"mcp": source})
+    told, data = answer.text or "(no text)", {"mcp": source}
+    if not answer.failed:
+        return Outcome(output=told, data=data)
+    problem = f"{source['server']} says: {excerpt(told, 1_000)}"
+    return Outcome(output=told, data=data, outcome=ResultOutcome.FAILED, problem=problem)

@@ -1,11 +1,9 @@
 """Restoring a workspace to what a snapshot says it was: what lies beneath it, and what has to change."""
 
 import contextlib
-import fcntl
 import os
 import secrets
 import stat
-import time
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from shared.errors import ActionError
+from shared.files import hold_lock_within
 from shared.sandbox.confined import ConfinedFolder, chmod_at, remove_at, split
 
 CHUNK = 1 << 20  # Bytes that are held in memory at once; smaller contents are written only if they are new
@@ -157,28 +156,15 @@ def hold_lock(path: Path, mode: int, patience: float, why: str) -> Iterator[None
     A killed process releases it. Raises ActionError with ``why`` if it is not free within ``patience``
     seconds, or cannot be used.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ActionError(f"The snapshots in {path.parent} cannot be used: {error.strerror}") from None
-    try:
-        _wait(fd, mode, patience, why)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _wait(fd: int, mode: int, patience: float, why: str) -> None:
-    ends = time.monotonic() + patience
-    while True:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(fd, mode | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > ends:
-                raise ActionError(why, "Try again later") from None
-            time.sleep(0.02)
+            stack.enter_context(hold_lock_within(path, patience, mode))
+        except TimeoutError:
+            raise ActionError(why, "Try again later") from None
+        except OSError as error:
+            problem = f"The snapshots in {path.parent} cannot be used: {error.strerror}"
+            raise ActionError(problem) from None
+        yield
 
 
 # --- what lies in the workspace, and what has to change -----------------------------------------------

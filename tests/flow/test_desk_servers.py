@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.nexus.servers.serving import tell
 from shared import settings, subjects
 from shared.contracts import Question, Response, ResultOutcome
 from shared.mcp.config import ServerConfig, add_server
@@ -17,6 +18,7 @@ from shared.mcp.session import Session
 from tests.support import home_server
 from tests.support.asking import ask_nexus
 from tests.support.foe import answer
+from tests.support.gateway import RunningGateway
 from tests.support.office import Office
 from tests.support.server import environment
 from tests.support.waiting import eventually
@@ -24,7 +26,7 @@ from tests.support.waiting import eventually
 PATIENCE = 60.0
 
 
-async def install(folder: Path) -> None:
+async def install(folder: Path, allow: tuple[str, ...] = ("GetLiveContext",)) -> None:
     """Add the house's server for nexus, with its tools approved."""
     config = settings.load(environment(folder / "state"))
     (folder / "house").mkdir()
@@ -34,7 +36,7 @@ async def install(folder: Path) -> None:
         agents=("nexus",),
         read=(home_server.__file__,),
         write=(str(folder / "house"),),
-        allow=("GetLiveContext",),
+        allow=allow,
     )
     add_server(config, "home", server)
     session = Session("home", server)
@@ -127,3 +129,100 @@ async def test_without_a_server_it_is_said_what_is_missing(tmp_path: Path) -> No
             assert "mailroom mcp add home --for nexus" in told.text
     finally:
         await office.close()
+
+
+async def test_the_command_tells_what_it_waits_for(tmp_path: Path) -> None:
+    await install(tmp_path)
+    running = RunningGateway(tmp_path)
+    try:
+        await running.open(subjects.MEMORY_DAEMON, "nexus")
+        command = (sys.executable, "-m", "services.cli", "ask", "turn off the kitchen lights")
+        asking = await asyncio.create_subprocess_exec(
+            *command,
+            env=running.office.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert asking.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            waits = await asking.stderr.readuntil(b"(or refuse)")
+        assert b"waits for approval" in waits
+        assert b"home__HassTurnOff" in waits
+        request = await answer(running.office.user, granted=True)
+        assert f"mailroom approvals grant {request.approval_id[:8]}".encode() in waits
+        told, _ = await asking.communicate()
+        assert asking.returncode == 0
+        assert "name: Kitchen Ceiling" in told.decode()
+    finally:
+        await running.close()
+
+
+def calling(name: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"call": {"name": name, "arguments": arguments}}
+
+
+async def test_a_model_reads_at_once_and_changes_after_approval(tmp_path: Path) -> None:
+    await install(tmp_path, allow=("GetLiveContext", "HassTurnOn"))
+    kitchen = {"area": "Kitchen", "domain": ["light"]}
+    script = [
+        {
+            "match": "locked",
+            "replies": [calling("home__GetLiveContext", name="Front Door"), {"text": "It is."}],
+        },
+        {"match": "dark in the kitchen", "replies": [calling("home__HassTurnOff", **kitchen)]},
+        # What is called without asking is for an order, and not after what others wrote.
+        {"match": "are there lights", "replies": [calling("home__HassTurnOn", **kitchen), {"text": "Some."}]},
+        {
+            "match": "have the desk lamp on",
+            "replies": [
+                calling("home__GetLiveContext"),
+                calling("home__HassTurnOn", name="Desk Lamp"),
+            ],
+        },
+        {
+            "match": "what the kettle wants",
+            "replies": [
+                calling("recall", text="kettle"),
+                calling("home__HassTurnOn", **kitchen),
+                {"text": "No."},
+            ],
+        },
+    ]
+    path = tmp_path / "script.yaml"
+    path.write_text(json.dumps(script))
+    office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{path}")
+    try:
+        await office.open([subjects.MEMORY_DAEMON, "nexus"])
+        assert (await say(office, "is the front door locked?")).text == "It is."
+        asking = asyncio.create_task(say(office, "make it dark in the kitchen"))
+        request = await answer(office.user, granted=True)
+        assert '{"area": "Kitchen", "domain": ["light"]}' in request.what
+        done = await asking
+        assert done.outcome is ResultOutcome.DONE
+        assert "Kitchen Ceiling" in done.text
+        assert done.route_used == "tool:mcp"
+        assert (await say(office, "are there lights in the kitchen?")).text == "Some."
+        assert changes(tmp_path) == [["HassTurnOff", kitchen]]
+        assert (await say(office, "please have the desk lamp on")).outcome is ResultOutcome.DONE
+        assert changes(tmp_path)[1:] == [["HassTurnOn", {"name": "Desk Lamp"}]]
+        assert (await say(office, "do what the kettle wants")).text == "No."
+        assert len(changes(tmp_path)) == 2
+        assert len(await office.stored(subjects.approval_asked("nexus", "*"))) == 1
+    finally:
+        await office.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            '{"done": true, "left": [{"name": "Étage", "at": 21.5}]}',
+            "done: true\nleft:\n- name: Étage\n  at: 21.5",
+        ),
+        ("{no JSON", "{no JSON"),
+        ("[]", "[]"),
+        ("7", "7"),
+    ],
+)
+def test_json_is_told_as_lines(said: str, expected: str) -> None:
+    assert tell(said) == expected

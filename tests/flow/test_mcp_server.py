@@ -43,6 +43,19 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
         await running.close()
 
 
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def at_work(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """No test leaves the next ones without a gateway, and one that ended says why."""
+    yield
+    office = request.getfixturevalue("running").office if "running" in request.fixturenames else None
+    if office is None or office.processes[GATEWAY].poll() is None:
+        return
+    status, log = office.processes[GATEWAY].poll(), (office.config.logs / "gateway.log").read_text()
+    office.start(GATEWAY)
+    await office.ready(GATEWAY)
+    pytest.fail(f"The gateway ended with {status}:\n{log[-3000:]}")
+
+
 @pytest.fixture(params=ERAS)
 def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     return request.param
@@ -124,6 +137,22 @@ async def test_a_gateway_that_was_killed_is_waited_for(running: RunningGateway, 
         await running.office.ready(GATEWAY)
 
 
+async def run_mcp(running: RunningGateway, *arguments: str) -> tuple[int, str]:
+    """What ``mailroom mcp`` returns and prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "services.cli",
+        "mcp",
+        *arguments,
+        env=running.office.environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    return process.returncode or 0, printed.decode()
+
+
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
     running: RunningGateway, tmp_path: Path, host: str
@@ -135,18 +164,7 @@ async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
         place.chmod(0o640)
 
     async def run(*arguments: str) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "services.cli",
-            "mcp",
-            *arguments,
-            env=running.office.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        printed, _ = await process.communicate()
-        return process.returncode or 0, printed.decode()
+        return await run_mcp(running, *arguments)
 
     status, printed = await run("install", host, "--file", str(place), "--print")
     assert (status, "+++" in printed) == (0, True), printed
@@ -167,6 +185,24 @@ async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
         assert place.read_bytes() == before
         assert place.stat().st_mode & 0o777 == 0o640
     assert host not in {token.name for token in Tokens(running.config).list()}
+
+
+async def test_a_host_that_cannot_call_the_office_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")  # no extra
+    place = tmp_path / "config.toml"
+    place.write_text("# mine\n")
+    running = RunningGateway(tmp_path, PYTHONPATH=str(tmp_path))
+    try:
+        await running.open()
+        status, printed = await run_mcp(running, "install", "codex", "--file", str(place), "--yes")
+        assert status == 1, printed
+        assert "pip install 'mailroom[mcp]'" in printed
+        assert f"it is undone: {place} is as it was" in printed
+        assert place.read_text() == "# mine\n"
+        assert not Tokens(running.config).list()
+        assert not list((running.config.state_dir / "hosts").iterdir())
+    finally:
+        await running.close()
 
 
 async def test_a_goal_is_a_task_that_outlives_the_gateway(running: RunningGateway, shop: Path) -> None:

@@ -3,28 +3,37 @@
 import asyncio
 import contextlib
 import json
+import textwrap
 import webbrowser
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import click
 import msgspec
+from rich.console import Console
 
 from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import open_console, print_block, print_json, print_result
 from shared import settings
 from shared.errors import ActionError, ConfigError, NotFound
 from shared.mcp.config import ServerConfig, SignIn, add_server, read_host_file, read_servers, remove_server
-from shared.mcp.pins import Pin, compare, read_pin, remove_pin, write_pin
+from shared.mcp.pins import Pin, Tool, compare, read_pin, remove_pin, write_pin
 from shared.mcp.remote import tokens_path
 from shared.mcp.session import Session
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_agents
-from shared.text.display import clean, count
+from shared.text.display import clean, clean_block, count, escape_invisible
+from shared.text.display import shorten as shorten_line
 
 T = TypeVar("T")
+MEANINGS = {
+    "open": "it says that it reaches beyond its server, or not that it does not",
+    "hidden": "it has characters that are not seen, which --schemas shows",
+}
+"""What marks of tools mean that do not say it themselves."""
+WIDEST = 32  # Characters of a tool's name beyond which its line is not aligned
 
 
 @click.command(
@@ -47,12 +56,14 @@ T = TypeVar("T")
 @click.option("--login", "signs_in", is_flag=True, help="Sign in at the URL first, by the browser.")
 @click.option("--oauth", multiple=True, metavar="NAME=TEXT", help="How to sign in: see docs/mcp.md.")
 @click.option("--from", "file", type=click.Path(path_type=Path), help="Take it from a host's settings file.")
+@click.option("--schemas", is_flag=True, help="Print all that its tools say, and their schemas.")
 @json_option
 def add(
     name: str,
     command: tuple[str, ...],
     file: Path | None,
     signs_in: bool,
+    schemas: bool,
     as_json: bool,
     **given: tuple[str, ...],
 ) -> None:
@@ -86,45 +97,52 @@ def add(
     if as_json:
         print_json({"server": name, "digest": pin.digest, "tools": pin.tools})
         return
-    _print_tools(pin)
-    click.echo(f"\n{name} is in {path}, with {count(len(pin.tools), 'tool')} pinned as {pin.digest[:12]}.")
+    console = open_console()
+    print_block(f"{clean(pin.program or name)} {clean(pin.version)}, MCP {pin.protocol}", console, hang=2)
+    _print_tools({tool.title: tool for tool in pin.tools}, console, whole=schemas)
+    print_block(f"\n{name} is in {path}, {_count(pin)}.", console, hang=2)
+    if not schemas:
+        click.echo(f"All that they say is printed by: mailroom mcp list {name} --schemas")
     using = [agent.name for agent in load_agents(config) if server.is_for(name, agent.profile)]
     if using:
-        click.echo(
-            f"Have them start again to get it: {', '.join(f'mailroom agents restart {n}' for n in using)}"
-        )
+        click.echo("If the office is up, have them start again to get it:")
+        click.echo("\n".join(f"  mailroom agents restart {each}" for each in using))
     else:
-        click.echo(f"No agent has it yet: name some as 'agents' in [mcp.{name}], or 'mcp' in a profile.")
+        print_block(
+            f"No agent has it yet: name some as 'agents' in [mcp.{name}], or 'mcp' in a profile.", console
+        )
 
 
 @click.command("list")
+@click.argument("name", required=False)
+@click.option("--schemas", is_flag=True, help="Print all that the tools say, and their schemas.")
 @json_option
-def list_servers(as_json: bool) -> None:
+def list_servers(name: str | None, schemas: bool, as_json: bool) -> None:
     """List the servers, their tools, and who has them.
+
+    Or the server NAME alone.
 
     None is started for it: the tools are those that were approved.
     """
     config = settings.load()
-    servers, agents = read_servers(config), load_agents(config)
-    pins = {name: read_pin(config, name) for name in servers}
+    servers = {name: _find(config, name)} if name else read_servers(config)
+    agents, pins = load_agents(config), {each: read_pin(config, each) for each in servers}
     using = {
-        name: [agent.name for agent in agents if server.is_for(name, agent.profile)]
-        for name, server in servers.items()
+        each: [agent.name for agent in agents if server.is_for(each, agent.profile)]
+        for each, server in servers.items()
     }
     if as_json:
-        print_json({name: {"agents": using[name], "pin": pins[name]} for name in servers})
+        print_json({each: {"agents": using[each], "pin": pins[each]} for each in servers})
         return
     console = open_console()
-    for name, server in servers.items():
-        pin = pins[name]
+    for each, server in servers.items():
+        pin = pins[each]
         print_block(
-            f"{name}  {clean(server.url or ' '.join((server.command, *server.args)))}", console, hang=2
+            f"{each}  {clean(server.url or ' '.join((server.command, *server.args)))}", console, hang=2
         )
-        print_block(f"  for {', '.join(using[name]) or 'no agent'}", console, hang=6)
-        if pin is None:
-            print_block(f"  Nothing of it is approved: mailroom mcp pin {name}", console, hang=6)
-        for action, tool in pin.actions().items() if pin else ():
-            print_block(f"  {action}: {clean(tool.description)[:200]}", console, hang=6)
+        state = _count(pin) if pin else f"nothing of it is approved: mailroom mcp pin {each}"
+        print_block(f"  for {', '.join(using[each]) or 'no agent'}, {state}", console, hang=6)
+        _print_tools(pin.actions() if pin else {}, console, whole=schemas)
     if not servers:
         click.echo("There is no server. 'mailroom mcp add' adds one.")
 
@@ -153,11 +171,14 @@ def try_tool(name: str, tool: str, args: str, as_json: bool) -> None:
         named = {**now.actions(), **{each.name: each for each in now.tools}}
         if tool not in named:
             known = ", ".join(each.name for each in now.tools)
-            raise NotFound(f"{name} has no tool {clean(tool)}; it has {clean(known)}")
+            raise NotFound(f"{name} has no tool {clean(tool)}", f"It has {clean(known)}")
         return await session.call(named[tool], params)
 
     answer = _use(name, _find(settings.load(), name), call)
-    print_result(answer, answer.text, as_json)
+    if as_json:
+        print_json(answer)
+    else:
+        print_block(clean_block(answer.text), open_console())
     if answer.failed:
         raise ActionError(f"{name} says that it failed")
 
@@ -282,7 +303,26 @@ def _read_pairs(given: tuple[str, ...]) -> dict[str, str]:
     return pairs
 
 
-def _print_tools(pin: Pin) -> None:
-    click.secho(f"{pin.program or pin.server} {pin.version}, MCP {pin.protocol}", bold=True)
-    for tool in pin.tools:
-        click.echo("\n".join(f"  {line}" for line in tool.show().split("\n")))
+def _count(pin: Pin) -> str:
+    return f"{count(len(pin.tools), 'tool')} pinned as {pin.digest[:12]}"
+
+
+def _print_tools(tools: Mapping[str, Tool], console: Console, *, whole: bool) -> None:
+    """A line for each tool, cut to the width; or all of it."""
+    for name, tool in tools.items() if whole else ():
+        click.secho(f"  {escape_invisible(name)}", bold=True)
+        click.echo(textwrap.indent(tool.show(), "    "))
+    if whole or not tools:
+        return
+    rows = [
+        [escape_invisible(each) for each in (name, " ".join(tool.marks), tool.description.strip())]
+        for name, tool in tools.items()
+    ]
+    names, marks = (max(len(row[column]) for row in rows) for column in (0, 1))
+    for name, mark, said in rows:
+        line = f"  {name:<{min(names, WIDEST)}}  {mark:<{marks}}  {said.split(chr(10))[0]}"
+        click.echo(shorten_line(line, max(console.width, len(name) + 2)).rstrip())
+    used = {mark for tool in tools.values() for mark in tool.marks}
+    for mark, meaning in MEANINGS.items():
+        if mark in used:
+            print_block(f"  {mark}: {meaning}", console, hang=4)

@@ -103,8 +103,8 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
     """Have HOST use the office: a token, and its own settings file.
 
     HOST is claude-code, claude-desktop, codex, cursor, vscode, gemini, opencode or zed. Shows what it adds
-    to the settings, keeps a copy, and calls a tool through it. The token is in a file of the office and not
-    in the settings. 'mailroom mcp uninstall HOST' takes both back.
+    to the settings, keeps a copy, and calls a tool through it; if that fails, all is undone. The token is
+    in a file of the office and not in the settings. 'mailroom mcp uninstall HOST' takes both back.
     """
     config = settings.load()
     kind, place = HOSTS[host], (path or HOSTS[host].find()).absolute()
@@ -127,10 +127,16 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
         click.confirm(f"Write this, and make a token for {host} that may {scope}?", abort=True, err=True)
     _make_token(config, host, scope)
     backup = _put(config, host, place, before, added, after)
-    click.echo(f"Written to {place}; as it was, it is in {backup}.", err=True)
-    answer = _try(config, host)
+    kept = f"; as it was, it is in {backup}" if before else ""
+    click.echo(f"Written to {place}{kept}.", err=True)
+    try:
+        answer = _try(config, host)
+    except BaseException:
+        _take_back(config, host)
+        click.echo(f"{host} could not call it, so it is undone: {place} is as it was.", err=True)
+        raise
     value = {"host": host, "file": str(place), "backup": str(backup), "answer": answer}
-    print_result(value, f"{host} called agents through it:\n{answer}", as_json)
+    print_result(value, f"The tool agents, called as {host} will do it:\n{answer}", as_json)
 
 
 def _put(config: Settings, host: str, place: Path, before: str, added: str, after: str) -> Path:
@@ -155,7 +161,12 @@ def _put(config: Settings, host: str, place: Path, before: str, added: str, afte
 @json_option
 def uninstall(host: str, as_json: bool) -> None:
     """Take the office out of HOST again, to the byte."""
-    config = settings.load()
+    value = {"host": host, "file": _take_back(settings.load(), host)}
+    print_result(value, f"{host} does not use the office any more; its token is revoked.", as_json)
+
+
+def _take_back(config: Settings, host: str) -> str:
+    """Take out of a settings file what was added, and revoke the token; returns the path of the file."""
     path = _record_path(config, host)
     try:
         record = msgspec.json.decode(path.read_bytes(), type=_Record)
@@ -174,8 +185,7 @@ def uninstall(host: str, as_json: bool) -> None:
     _drop_token(config, host)
     for each in (path, Path(record.backup)):
         each.unlink(missing_ok=True)
-    value = {"host": host, "file": record.path}
-    print_result(value, f"{host} does not use the office any more; its token is revoked.", as_json)
+    return record.path
 
 
 # --- the settings of hosts --------------------------------------------------------------------------

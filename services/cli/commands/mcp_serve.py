@@ -24,7 +24,7 @@ from shared.text.display import clean
 TIMEOUT = (
     60.0  # Seconds of silence after which an answer is given up: the gateway says every 15 that it works
 )
-START_WAIT = 10.0  # Seconds that a gateway is waited for which starts again
+START_WAIT = 30.0  # Seconds that a gateway is waited for which starts again, as with a whole office
 MOST = 64  # Messages that are answered at the same time: of more, the next is read when one is done
 VERSION = "io.modelcontextprotocol/protocolVersion"
 NAMED = {

@@ -56,14 +56,8 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
 
 async def search_memory(call: Call, given: Search) -> Memories:
     """The memories that fit some words best."""
-    query = memory.MemorySearch(
-        q=given.text,
-        kinds=given.kinds,
-        tags=given.tags,
-        limit=given.limit,
-        at=given.at,
-        deep=given.deep,
-    )
+    fields = msgspec.structs.asdict(given)
+    query = memory.MemorySearch(q=fields.pop("text"), **fields)
     hits = (await memory.search_memory(call, query)).hits
     return Memories(
         memories=[
@@ -74,17 +68,9 @@ async def search_memory(call: Call, given: Search) -> Memories:
 
 
 def _remembered(node: Node, *, superseded_by: str = "", score: float = 0.0, most: int = MOST) -> Remembered:
-    return Remembered(
-        id=node.id,
-        kind=node.kind,
-        title=node.title,
-        body=shorten(node.body, most),
-        tags=node.tags,
-        author=author_of(node),
-        created_at=node.created_at,
-        superseded_by=superseded_by,
-        score=round(score, 4),
-    )
+    same = {name: getattr(node, name) for name in ("id", "kind", "title", "tags", "created_at")}
+    body, rounded = shorten(node.body, most), round(score, 4)
+    return Remembered(**same, body=body, author=author_of(node), superseded_by=superseded_by, score=rounded)
 
 
 class WhichMemory(Arguments, frozen=True, kw_only=True):
@@ -147,13 +133,7 @@ class KeptMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 async def remember(call: Call, given: NewMemory) -> KeptMemory:
     """Add a memory."""
-    node = Node(
-        title=given.title,
-        body=given.body,
-        kind=given.kind,
-        tags=given.tags,
-        source=Origin(channel="mcp"),
-    )
+    node = Node(**msgspec.structs.asdict(given), source=Origin(channel="mcp"))
     written = await memory.write_memory(call, MemoryChange(nodes=(node,)))
     if written.error:
         raise MailroomError(written.error, written.rejection.suggestion if written.rejection else "")

@@ -46,15 +46,10 @@ class Wish(Arguments, frozen=True, kw_only=True):
 
 async def submit_goal(call: Call, given: Wish) -> SubmittedGoal:
     """Submit a goal in the name of the program."""
-    budget = GoalBudget(tokens=given.tokens) if given.tokens else None
-    goal = NewGoal(
-        text=given.text,
-        context=given.context,
-        priority=given.priority,
-        deadline=given.deadline,
-        goal_id=given.key,
-        budget=budget,
-    )
+    fields = msgspec.structs.asdict(given)
+    tokens = fields.pop("tokens")
+    budget = GoalBudget(tokens=tokens) if tokens else None
+    goal = NewGoal(goal_id=fields.pop("key"), budget=budget, **fields)
     return await goals_api.submit_goal(call, goal)
 
 
@@ -157,7 +152,7 @@ class GoalsWanted(Arguments, frozen=True, kw_only=True):
 
 async def goals(call: Call, given: GoalsWanted) -> goals_api.GoalList:
     """The goals, the latest first."""
-    query = goals_api.GoalsQuery(text=given.text, status=given.status, limit=given.limit)
+    query = goals_api.GoalsQuery(**msgspec.structs.asdict(given))
     return await goals_api.list_goals(call, query)
 
 
@@ -249,12 +244,8 @@ async def ask(call: Call, given: Asking, report: Report) -> Reply:
                     await report(number, 0, flatten(f"{step.agent} {step.step}: {step.text}", 300))
     except TimeoutError:
         turn = await read_turn(gateway, message_id)
-    reply = Reply(
-        state=turn.state if turn else "waiting",
-        conversation=conversation,
-        message_id=message_id,
-        reason=turn.reason if turn else "",
-    )
+    state, reason = (turn.state, turn.reason) if turn else ("waiting", "")
+    reply = Reply(state=state, conversation=conversation, message_id=message_id, reason=reason)
     if turn is None or turn.answer is None:
         return reply
     answer = turn.answer

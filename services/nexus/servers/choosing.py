@@ -42,8 +42,13 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reads(self) -> bool:
-        """Whether it is named as what reads, so that a question may be for it; a call may still wait."""
-        return self.tool.is_read_only or not self.asks or bool(WAYS["reads"].match(self.tool.name))
+        """Whether a question may be for it; a call may still wait."""
+        return self.is_named_reading or not self.asks
+
+    @property
+    def is_named_reading(self) -> bool:
+        """Whether it says that it reads, or is named as what does."""
+        return self.tool.is_read_only or bool(WAYS["reads"].match(self.tool.name))
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,12 +15,13 @@ from shared import contracts, subjects
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, TaskStatus
 from shared.contracts.emails import SLOT
-from shared.errors import BusError
+from shared.errors import ActionError, BusError
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act
 from shared.mcp import pins
 from shared.mcp.config import read_servers
-from shared.mcp.tools import ToolAction
+from shared.mcp.tools import ToolAction, as_action
+from shared.tasks.actions import Action, Outcome
 from shared.text.display import escape_invisible
 
 WAYS = read_sayings(__file__, "serving")
@@ -39,6 +40,18 @@ NOT_SO = (
     "no tool of these MCP servers does that as it is said. Say one thing at a time, to be done now, of "
     "things by their names. Nothing was done."
 )
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool for a model, and whether it only tells; any other may change something."""
+
+    offered: Offered
+    tells: bool
+
+    @property
+    def action(self) -> Action:
+        """It as an action; whoever runs it is the agent that has it."""
+        return as_action(self.offered.action, self.offered.server, self.offered.tool)
 
 
 class Servers:
@@ -80,7 +93,8 @@ class Servers:
         else:
             found = await self._find(request, decision)
         if not found:
-            text = f"{', '.join(self._servers)}: {NOT_SO}" if self._servers else NONE
+            there = sorted({each.server for each in self._chooser.offered})
+            text = f"{', '.join(there)}: {NOT_SO}" if there else NONE
             none = Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
             return none if _lacks(request) else None
         if len(found) > 1:
@@ -141,14 +155,37 @@ class Servers:
         )
 
     def _looks(self) -> list[Offered]:
-        """The tools that tell what there is: a person allows them by name, and they need nothing."""
-        return [
-            each
+        return [each for each in self._chooser.offered if self._is_look(each)]
+
+    def _is_look(self, each: Offered) -> bool:
+        """Whether it tells what there is: a person allows it by name, it is named so, and needs nothing."""
+        schema, is_allowed = each.tool.schema, self._servers[each.server].allows(each.tool)
+        is_one = is_allowed and each.is_named_reading
+        return is_one and bool(schema.get("properties")) and not schema.get("required")
+
+    async def offer(self, asker: str) -> dict[str, Served]:
+        """The tools for a model that works on a person's message, by the names of their actions."""
+        if asker != subjects.USER or not self._servers:
+            return {}
+        await self._read()
+        return {
+            each.action: Served(offered=each, tells=each.tool.is_read_only or self._is_look(each))
             for each in self._chooser.offered
-            if self._servers[each.server].allows(each.tool)
-            and each.tool.schema.get("properties")
-            and not each.tool.schema.get("required")
-        ]
+        }
+
+    async def call(self, each: Offered, params: Mapping[str, Any], why: str) -> Outcome:
+        """Within a task: have the agent that has it call a tool; raises ActionError if it failed."""
+        context = self._context
+        if each.assignee == context.profile.name:
+            outcome = await context.actions.perform(each.action, params)
+            if outcome.outcome is ResultOutcome.FAILED:
+                raise ActionError(outcome.problem or outcome.output)
+            return outcome
+        key = context.bus.derive_id("served", each.action, json.dumps(params, sort_keys=True))
+        result = await context.delegation.run(each.assignee, why, each.action, params, key=key)
+        if result.status is not TaskStatus.COMPLETED:
+            raise ActionError(result.error_message)
+        return Outcome(output=result.output, evidence_refs=result.evidence_refs)
 
     async def _look(self) -> None:
         """Ask the servers what there is; a second attempt at the task has the answers of the first."""
@@ -176,11 +213,19 @@ def _ask_which(request: Request, found: Sequence[Choice]) -> Answer:
 
 
 def tell(text: str) -> str:
-    """What a server answered, for a person: a line for each thing that it tells of, else its text."""
+    """What a server answered, for a person: a line for each thing that it tells of; other JSON as YAML."""
     things = [[value for values in each.values() for value in values] for each in read_known(text)]
     if things and all(len(each) > 1 for each in things):
         return "\n".join(f"- {each[0]}: {', '.join(each[1:])}" for each in things)[:MAX_TOLD]
-    return text[:MAX_TOLD]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text[:MAX_TOLD]
+    if not isinstance(value, dict | list):
+        return text[:MAX_TOLD]
+    import yaml
+
+    return str(yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10**6))[:MAX_TOLD].rstrip()
 
 
 def _lacks(request: Request) -> bool:

@@ -24,11 +24,12 @@ from services.cli.output.console import open_console, print_block
 from shared import settings, subjects
 from shared.clock import parse_timestamp
 from shared.contracts import TOKEN, AnswerWords, Response, generate_id
-from shared.errors import BusUnavailable, MailroomError, NotFound, Refused
+from shared.errors import BusUnavailable, MailroomError, NotFound, Refused, Unanswered
 from shared.text.display import clean, clean_block
 from shared.views.approval import Approval, Approvals, Decision
 from shared.views.desk import LIFETIME, Note, SessionSummary, Turn
 from shared.views.listed import Mail, NewLetter, SentLetter, SubmittedGoal
+from shared.views.progress import WAITING_NOTE
 
 LATE_INTERVAL = 2.0  # Seconds until it is looked again whether an answer follows
 FOLLOWS = "its answer follows when it comes"  # How an answer says so
@@ -36,7 +37,7 @@ RETRY_INTERVAL = 0.5  # Seconds until a gateway that ended is asked again
 PATIENCE = 600.0  # Seconds that an answer is waited for
 STOP_TIMEOUT = 60.0  # Seconds until the gateway must have stopped an answer, and the goal that it started
 RECENT = timedelta(hours=8)  # How long 'mailroom chat' goes on with the last conversation: a day at work
-WAITS = "waits for approval"  # How the note of a task begins that a person holds up
+WAITS = re.compile(f"{WAITING_NOTE} (?P<id>[0-9a-f]+)")  # The note of a task that a person holds up
 MOST = 100  # Sessions that are listed
 
 Step = AnswerWords | Note | Response
@@ -103,20 +104,33 @@ def format_note(note: Note) -> str:
 
 async def ask_nexus(question: Question, timeout: float, login: api.Login | None = None) -> Response:
     """The answer of nexus; raises BusUnavailable after ``timeout`` seconds, or Refused."""
+    waits = None
     try:
         async with asyncio.timeout(timeout), aclosing(follow_answer(question, login)) as steps:
             async for step in steps:
                 if isinstance(step, Response):
                     return step
-                if isinstance(step, Note) and step.text.startswith(WAITS):
-                    cure = "In another terminal: mailroom approvals grant|refuse ID"
-                    click.echo(f"{clean(step.text)}\n{cure}", err=True)
+                if isinstance(step, Note) and (found := WAITS.match(step.text)):
+                    waits = found
+                    _tell_waiting(clean(step.text), found["id"])
     except TimeoutError:
         pass
+    if waits:
+        raise Unanswered(
+            f"Nobody approved it within {timeout:g} s: it is done once you approve",
+            f"'mailroom approvals grant {waits['id']}' does so",
+        )
     raise BusUnavailable(
         f"The front desk did not answer within {timeout:g} s; the question stays in its mailbox",
         f"'mailroom status' shows whether {subjects.NEXUS} runs",
     )
+
+
+def _tell_waiting(text: str, approval: str) -> None:
+    """Say on standard error what an answer waits for, and how it goes on."""
+    console = open_console(stderr=True)
+    print_block(text, console, hang=2)
+    print_block(f"In another terminal: mailroom approvals grant {approval} (or refuse)", console, hang=2)
 
 
 async def wait_for_late(question: Question, first: Response) -> Response | None:
