@@ -205,7 +205,7 @@ async def test_a_model_reads_at_once_and_changes_after_approval(tmp_path: Path) 
         assert changes(tmp_path) == [["HassTurnOff", kitchen]]
         assert (await say(office, "please have the desk lamp on")).outcome is ResultOutcome.DONE
         assert changes(tmp_path)[1:] == [["HassTurnOn", {"name": "Desk Lamp"}]]
-        assert (await say(office, "do what the kettle wants")).text == "No."
+        assert (await say(office, "please turn on what the kettle wants")).text == "No."
         assert len(changes(tmp_path)) == 2
         assert len(await office.stored(subjects.approval_asked("nexus", "*"))) == 1
     finally:
