@@ -117,7 +117,8 @@ class Desk:
         query = await self._work.read_query(request)
         if not query.only_asks or (named and query.kind is None):
             return None
-        if decision.tool == MEMORY and query.is_vague and decision.sure >= SURE_NAMED:
+        is_who = query.kind is Kind.AGENT and query.is_vague
+        if is_who and decision.tool == MEMORY and decision.sure >= SURE_NAMED:
             return None  # "who works for us?" is a question to memory, though it has words of the office
         if query.is_name and query.terms and has_effect and "shown_after" not in query.shows:
             return None  # "every Sunday back up the photos" names a plan that there is

@@ -46,9 +46,6 @@ MAX_CHOICES = 3
 SURE_OTHER = 0.6  # The probability from which a message that may add to the one before is for another tool
 SURE_WRITES_OTHER = 0.5
 """The probability below which a follow-up keeps or sends nothing by a tool that was not talked about."""
-SURE_OUTSIDE = 0.7
-"""The probability below which a question that may be for memory is not asked of a service outside."""
-OUTSIDE = frozenset({"weather", "news"})
 SURE_OF_OTHER = 0.7
 """The probability below which a question that names the author of messages in memory goes to memory."""
 MAX_NAMES = 3
@@ -253,8 +250,6 @@ def decide_by_scores(text: str, scores: Mapping[str, float], tools: Mapping[str,
     if first == UNCLEAR:
         return Decision(tool=UNCLEAR, why="it does not say when", others=("night_job", "work"), act=act)
     why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
-    if first in OUTSIDE and second == "memory" and sure < SURE_OUTSIDE and act is Act.QUESTION:
-        return Decision(tool="memory", why=f"{why}, which is not enough", sure=sure, others=(first,), act=act)
     vague = tools[first].effect is Effect.STARTS and is_vague(text)
     if vague or sure < LEAST_SURE[tools[first].effect] or sure - allowed[second] < MARGIN:
         if default in (first, second, *others[:1]) or tells(text, act):  # what it does is known
