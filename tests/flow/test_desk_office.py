@@ -10,6 +10,8 @@ from shared.bus.entry import seal
 from shared.contracts import (
     DailySpending,
     Email,
+    Goal,
+    OfficeState,
     Question,
     Response,
     ResultOutcome,
@@ -159,3 +161,54 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
     assert len(waiting) == 1 + len(failed), waiting
     assert (waiting[0][2:7], {each[:9] for each in waiting[1:]}) == ("thing", {"- Failed:"})
     assert (await say(desk, "what is 12% of 340")).text == "12% of 340 = 40.8"
+
+
+THE_AGENTS = (
+    "which agents are there?",
+    "show me all agents",
+    "who works in this office?",
+    "what agents do i have",
+    "who are my colleagues",
+    "who all works here",
+)
+OF_A_THING = (
+    "how many requests does one token get?",
+    "how many requests per minute may a token make?",
+    "how long is an api token valid",
+    "What did the lathe cost?",
+    "what does the new oven cost",
+    "what did the second van cost us?",
+    "who wrote calc?",
+    "who built the calc",
+    "who is the author of calc?",
+    "who has written calc",
+)
+"""What memory is asked, though it has words of the office."""
+
+
+async def test_what_is_asked_of_the_office_and_what_of_a_thing(desk: Office) -> None:
+    goal = Goal(
+        goal_id="goal_calccheck",
+        text="Check up on ~/src/calc",
+        requester=subjects.USER,
+        submitted_at=NOW,
+        ended_at=NOW,
+        status=TaskStatus.COMPLETED,
+        outcome=ResultOutcome.FINDINGS,
+        answer="Tests: 3 passed, 1 failed in 0.2 s (pytest, from x).\n- test_add: 3 != 4 (test_calc.py:7)",
+    )
+    change = StateChanged(state=OfficeState.IDLE, goal=goal, goal_id=goal.goal_id, sender=subjects.CONDUCTOR)
+    conductor = await desk.connect(subjects.CONDUCTOR)
+    await conductor.commit([seal(subjects.goal(goal.goal_id), change)])
+    for text in THE_AGENTS:
+        told = await say(desk, text)
+        assert (text, told.route_used) == (text, "tool:goals")
+        assert all(f"- {name}: " in told.text for name in ("conductor", "nexus", "scout")), told.text
+    for text in OF_A_THING:
+        assert (text, (await say(desk, text)).route_used) == (text, "nexus")
+    for text in ("which test broke", "what tests failed?", "name the failing tests"):
+        assert "test_add: 3 != 4" in (await say(desk, text)).text
+    told = await say(desk, "what just happened")
+    assert (told.route_used, told.text.count(goal.goal_id)) == ("tool:goals", 1)
+    told = await say(desk, "how do things stand?")
+    assert told.text.count(goal.goal_id) <= 1

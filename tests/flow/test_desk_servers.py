@@ -102,6 +102,7 @@ async def test_the_status_of_the_home_is_told_at_once(office: Office, tmp_path: 
     locked = await say(office, "is the front door locked?")
     assert locked.text == "- Front Door: lock, locked, Hallway"
     assert (await say(office, "status")).route_used == "tool:goals"
+    assert "does: home (20 tools)" in (await say(office, "what can you do?")).text
     reminder = await say(office, "remind me tomorrow at 9 to turn off the lights")
     assert reminder.route_used == "tool:reminder_set"
     assert not changes(tmp_path)

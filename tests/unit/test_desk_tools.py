@@ -51,7 +51,8 @@ def test_what_the_desk_can_do_is_one_screen_with_every_tool() -> None:
     grouped = [name for tools, _ in GROUPS.values() for name in tools.split()]
     assert sorted(grouped) == sorted(name for name, tool in TOOLS.items() if not tool.hidden)
     asked = Request(asker="user", letter_id="q", text="what can you do?")
-    lines = asyncio.run(explain_capabilities(None, asked, Words())).text.splitlines()  # type: ignore[arg-type]
+    context = SimpleNamespace(agent=SimpleNamespace(settings=SimpleNamespace(mcp={})))
+    lines = asyncio.run(explain_capabilities(context, asked, Words())).text.splitlines()  # type: ignore[arg-type]
     assert len(lines) < 20
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("- Schedules:") for line in lines)

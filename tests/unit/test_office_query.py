@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from services.nexus.office.query import Kind, OfficeQuery, read_query
-from services.nexus.office.telling import find_rows, is_of_office, match, select, tell
+from services.nexus.office.telling import find_rows, is_of_office, match, select, tell, tell_rows
 from services.nexus.office.things import Thing, read_reports
 from shared.language.times.spans import find_past
 from shared.language.utterance import read_utterance
@@ -67,6 +67,12 @@ def query(text: str) -> OfficeQuery:
         ("who wrote me today", Kind.LETTER, set()),
         ("plz find msg where farmsense is mentioned", Kind.LETTER, {"farmsense"}),
         ("which agents are there", Kind.AGENT, set()),
+        ("who works in this office?", Kind.AGENT, set()),
+        ("who is on the team here", Kind.AGENT, set()),
+        ("who all works here?", Kind.AGENT, set()),
+        ("the one about the sensor costs, open it", None, {"sensor", "costs"}),
+        ("somebody wrote about the glaze, can you dig that out, i have a guest", Kind.LETTER, {"glaze"}),
+        ("what is planned for tonight, i want to know before i go home", Kind.PLANNED, set()),
         ("who's up?", Kind.AGENT, set()),
         ("is the engineer running", Kind.AGENT, set()),
         ("what did scout finish yesterday", Kind.GOAL, set()),
@@ -89,6 +95,9 @@ def test_what_is_asked_for(text: str, kind: Kind | None, terms: set[str]) -> Non
 
 
 def test_agents_states_and_how_many() -> None:
+    for text in ("which agents are there?", "show me all agents", "how many agents are there"):
+        assert (query(text).states, query(text).is_vague) == (frozenset(), False)
+    assert query("who is there?").states == query("is scout there").states == {"up"}
     found = query("the last two letters of this week without those of scout")
     assert (found.most, found.without, found.agents, found.period is not None) == (2, ("scout",), (), True)
     assert query("which goals failed or were cancelled?").states == {"failed", "cancelled"}
@@ -252,6 +261,48 @@ def test_findings_are_rows_of_the_report() -> None:
     assert find_rows(report, find_terms("the unpinned action")) == ["| low | Unpinned action |"]
     assert len(find_rows(report, {})) == 3
     assert find_rows("nothing", find_terms("secret")) == []
+
+
+FAILING = "- `test_total` (tests/test_money.py:9): AssertionError: 3 != 4\n- and 2 more"
+RAN = "Tests: 40 passed, 1 failed in 2.0 s (pytest).\n- test_slope: KeyError (test_kiln.py:3)"
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("which test broke", "test_total"),
+        ("what tests failed?", "test_total"),
+        ("name the tests that are red", "test_total"),
+        ("show me the failing tests", "test_total"),
+        ("which test went wrong in the kiln?", "test_slope"),
+        ("which tests of the bakery failed", "No goal tells of a failing test of bakery"),
+    ],
+)
+def test_failing_tests_are_named(text: str, row: str) -> None:
+    report = f"# Shop\n\n- `pytest`: exit code 1\n\nFailing:\n\n{FAILING}\n\n## Licence\n\n- MIT\n"
+    kiln = msgspec.structs.replace(THINGS[0], more=f"Worked on by engineer.\n{RAN}\nReport: /r.md")
+    shop = msgspec.structs.replace(THINGS[1], report=report, words="Check up on ~/src/shop: 1 test failed")
+    told = tell_rows(query(text), [kiln, shop, *THINGS[2:]])
+    assert told is not None
+    assert row in told[0]
+    assert "MIT" not in told[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what just happened",
+        "what has just happened?",
+        "what happened just now",
+        "so what just went on",
+        "what was that just now",
+    ],
+)
+def test_what_just_happened_is_told_once(text: str) -> None:
+    told, came = tell_rows(query(text), THINGS) or ("", [])
+    assert [each.ref for each in came] == ["goal_guide", "goal_shop", "l2", "goal_kiln", "l1"]
+    assert all(told.count(each.ref) == 1 for each in came)
+    assert tell_rows(query(text), ()) == ("Nothing yet.", [])
 
 
 def test_reports_that_are_gone_or_huge_are_left_out_or_cut(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ _NOUNS = (
     ("overview", Kind.OVERVIEW),
     ("work", Kind.GOAL),
 )
-_NEWS = ("running", "up", "down", "idle")
+_VAGUE = ("work", "overview", "waiting")
+_NAMED = re.compile(r"(?i)\b(?:agents|colleagues)\b")
 
 
 class OfficeQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,13 +107,22 @@ def read_query(said: Utterance, now: datetime, names: Collection[str]) -> Office
     rest = text[: period.start] + " " + text[period.stop :] if period else text
     states = frozenset(name for name in STATE_NAMES if STATE_WAYS[name].search(rest))
     shows = frozenset(name for name in SHOW_NAMES if SHOW_WAYS[name].search(rest))
+    if KIND_WAYS["finding"].search(text):
+        shows |= {"finding"}
+    if "failed" in states and SHOW_WAYS["tests"].search(text):
+        shows |= {"tests"}
     agents, without = _find_agents(rest, names, states)
     noun, kind = next(((noun, kind) for noun, kind in _NOUNS if KIND_WAYS[noun].search(text)), ("", None))
+    if kind is None and ({"just", "tests"} & shows or (period and "failed" in states)):
+        kind = Kind.GOAL
     named = bool(agents) and kind in (None, Kind.OVERVIEW)
     kind = _narrow(Kind.AGENT if named else kind, states, agents, is_over=period is not None)
     states = states - {"running"} if period else states
     most, number = _read_most(rest, shows)
     terms = _find_terms(_drop_asides(rest), states, {*names, *(f"{each}s" for each in names), number})
+    if kind in (Kind.SPENDING, Kind.PLANNED):
+        terms = {stem: word for stem, word in terms.items() if not KIND_WAYS[noun].fullmatch(word)}
+    shows = shows if terms else shows - {"price"}  # "what did the night cost?"
     if terms and (named or kind is Kind.SPENDING):
         # "what did scout say about the prices?"; "what does the sensor cost?" asks of no budget
         is_told = KIND_WAYS["letter"].search(text)  # "it was in a letter"
@@ -126,12 +136,12 @@ def read_query(said: Utterance, now: datetime, names: Collection[str]) -> Office
         agents=agents,
         without=without,
         states=states,
-        shows=shows | ({"finding"} if KIND_WAYS["finding"].search(text) else set()),
+        shows=shows,
         most=most,
         place=_read_place(rest),
         only_asks=_only_asks(said),
         is_name=said.act is not Act.QUESTION and not SHOW_WAYS["asks"].match(said.text),
-        is_vague=named or noun in ("work", "overview", "agent", "waiting"),
+        is_vague=named or noun in _VAGUE or (noun == "agent" and not _NAMED.search(text)),
     )
 
 
@@ -176,9 +186,19 @@ def _read_place(rest: str) -> int:
 
 
 def _drop_asides(rest: str) -> str:
-    """What asks, without the clauses that only tell: "what is done, I have to report upwards"."""
+    """What asks, without the clauses that only tell: "what is done, I have to report upwards".
+
+    One that is referred to by the next is kept: "somebody wrote about the sensors, can you find that?".
+    """
     clauses = re.split(r"\s*[,;–—]\s+", rest)
-    asking = [each for each in clauses if find_sentence_act(each) is not Act.STATEMENT]
+    asking = [
+        each
+        for at, each in enumerate(clauses)
+        if find_sentence_act(each) is not Act.STATEMENT
+        or (at + 1 < len(clauses) and SHOW_WAYS["refers"].search(clauses[at + 1]))
+    ]
+    if any(find_sentence_act(each) is Act.QUESTION for each in asking):
+        asking = [each for each in asking if not SHOW_WAYS["aside"].match(each)] or asking
     return ", ".join(asking or clauses)
 
 
@@ -216,6 +236,9 @@ SHOW_NAMES = (
     "habit",
     "ended",
     "jobs",
+    "just",
+    "of_thing",
+    "price",
     "shown_after",
 )
 

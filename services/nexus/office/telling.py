@@ -1,5 +1,6 @@
 """The answer to a query over the things of the office, and whether a message is one."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -181,19 +182,54 @@ def tell(query: OfficeQuery, kind: Kind, things: Sequence[Thing], now: datetime)
         things = things[query.place - 1 : query.place]
     elif most:
         things = things[:most]
-    lines = [f"- {each.line}" for each in things[:MOST_SHOWN]]
+    shown = len(things) if kind is Kind.AGENT else MOST_SHOWN
+    lines = [f"- {each.line}" for each in things[:shown]]
     if len(things) == 1 and things[0].more:
         lines.append(things[0].more)
     if len(things) == 1 and things[0].report:
         lines += find_rows(things[0].report, query.terms)
-    if len(things) > MOST_SHOWN:
-        lines.append(f"... and {len(things) - MOST_SHOWN} more")
+    if len(things) > shown:
+        lines.append(f"... and {len(things) - shown} more")
     if "tally" in query.shows:
         tallied = Counter(name for each in things for name in each.who).most_common()
         lines.insert(0, f"By agent: {', '.join(f'{name} {number}' for name, number in tallied)}.")
     if most or query.place or kind is Kind.DEAD or (len(things) == 1 and "count" not in query.shows):
         return "\n".join(lines)
     return "\n".join([f"{len(things)} {head}:", *lines])
+
+
+_FAILING = re.compile(
+    r"(?m)^(?:Failing:|Tests[^:\n]*: .*\b(?:failed|errors?)\b.*)\n+(?P<rows>(?:- .*(?:\n|\Z))+)"
+)
+"""The failing tests of a report, or of the answer of a run."""
+_OF_TESTS = find_stems("test")
+
+
+_HAPPENING = (Kind.GOAL, Kind.LETTER, Kind.DEAD, Kind.APPROVAL)
+MOST_LATEST = 5  # The most things of an answer to what just happened
+
+
+def tell_rows(query: OfficeQuery, things: Sequence[Thing]) -> tuple[str, list[Thing]] | None:
+    """What just happened, each thing once; or which tests failed, of the latest goal of which that is known.
+
+    None if neither is asked for.
+    """
+    latest = sorted(things, key=lambda each: each.at, reverse=True)
+    if "just" in query.shows:
+        came = [each for each in latest if each.kind in _HAPPENING][:MOST_LATEST]
+        told = ["The latest:" if came else "Nothing yet.", *(f"- {each.line}" for each in came)]
+        return "\n".join(told), came
+    if "tests" not in query.shows:
+        return None
+    goals = [each for each in latest if each.kind is Kind.GOAL and {"failed", "findings"} & each.states]
+    about = {stem: word for stem, word in query.terms.items() if stem not in _OF_TESTS}
+    goals = [each for each in match(goals, about).things if _OF_TESTS & each.stems]
+    for each in goals:
+        if rows := _FAILING.search(each.report) or _FAILING.search(each.more):
+            return f"{each.line}\n{rows['rows'].rstrip()}", [each]
+    if goals:
+        return f"{goals[0].line}\n{goals[0].more}", goals[:1]
+    return f"No goal tells of a failing test{' of ' * bool(about)}{' '.join(about.values())}.", []
 
 
 def find_rows(report: str, terms: Mapping[str, str]) -> list[str]:

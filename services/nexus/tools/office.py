@@ -8,7 +8,7 @@ import msgspec
 
 from services.nexus.answers.memory_answer import node_statement
 from services.nexus.office.query import SHOW_WAYS, Kind, OfficeQuery
-from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell
+from services.nexus.office.telling import MOST_SHOWN, find_by_meaning, match, select, tell, tell_rows
 from services.nexus.office.things import Thing, view_dead, view_request
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Call, Run, Tool, ToolContext, Words, read_examples
@@ -16,6 +16,8 @@ from shared import subjects
 from shared.contracts import DailySpending, Goal, Hit
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
+from shared.mcp.config import read_servers
+from shared.mcp.pins import read_pin
 from shared.queries.spending import format_left, format_night, read_night_state
 from shared.text.display import count, flatten, shorten_id
 from shared.text.prose import find_stems, find_terms
@@ -52,6 +54,8 @@ async def answer_of_office(context: ToolContext, request: Request, hint: Kind) -
         )
     if named:
         return _answer(tell(query, Kind.GOAL, named, now), named)
+    if shown := tell_rows(query, things):
+        return _answer(*shown)
     if kind is Kind.SPENDING:
         return await tell_spending(context, query, now)
     if kind is Kind.WAITING and not (query.terms or query.agents):
@@ -121,9 +125,10 @@ async def _tell_overview(context: ToolContext, request: Request, things: Sequenc
     """What is at work, which agents are not, what waits, and what ended last."""
     goals = [each for each in things if each.kind is Kind.GOAL]
     running = [each for each in goals if "running" in each.states]
-    ended = sorted((each for each in goals if each not in running), key=lambda each: each.at, reverse=True)
     down = [each.ref for each in things if each.kind is Kind.AGENT and "down" in each.states]
     waiting = (await tell_waiting(context, request, Words())).text
+    over = (each for each in goals if each not in running and each.ref not in waiting)  # told once
+    ended = sorted(over, key=lambda each: each.at, reverse=True)
     verb = "is" if len(running) == 1 else "are"
     lines = [
         f"{count(len(running), 'goal')} {verb} at work:" if running else "Nothing is at work.",
@@ -352,12 +357,18 @@ TEAM = (
 
 
 async def explain_capabilities(context: ToolContext, request: Request, _: Words) -> Answer:
-    """One screen: what may be said, by groups of tools, and the team's work; examples of topics it names."""
+    """One screen: what may be said, by groups of tools, the team's work, and the MCP servers that people
+    approved tools of; examples of topics it names.
+    """
     if topics := _find_topics(request.text):
         return Answer(text="\n".join(line for name in topics for line in _explain(name)))
     groups = [f"- {name}: {said}" for name, (_, said) in GROUPS.items()]
     head = "This is Nexus, the front desk. Write what you want in plain English:"
-    return Answer(text="\n".join([head, *groups, "", *TEAM]))
+    settings = context.agent.settings
+    pins = [pin for name in read_servers(settings) if (pin := read_pin(settings, name))]
+    named = ", ".join(f"{pin.server} ({count(len(pin.tools), 'tool')})" for pin in pins)
+    servers = [f"- Servers: say what a tool of these MCP servers does: {named}"] if pins else []
+    return Answer(text="\n".join([head, *groups, *servers, "", *TEAM]))
 
 
 def _find_topics(text: str) -> list[str]:

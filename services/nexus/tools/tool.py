@@ -94,9 +94,9 @@ class ToolContext:
         return read_query(request.utterance, self.now(request), names)
 
     async def list_things(self, request: Request) -> list[Thing]:
-        """What there is in the office; with the reports of goals, if their findings are asked for."""
+        """What there is in the office; with the reports of goals, if findings or tests are asked for."""
         things = await list_things(self.agent, self.office, self.installed, self.now(request))
-        asks = "finding" in (await self.read_query(request)).shows
+        asks = {"finding", "tests"} & (await self.read_query(request)).shows
         return await asyncio.to_thread(read_reports, things) if asks else things
 
     def make_goal(self, request: Request) -> tuple[Entry, str]:

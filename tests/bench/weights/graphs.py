@@ -61,6 +61,12 @@ class Graph:
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
+    def hold_small(self, values: Matrix) -> str:
+        """A constant of float numbers, a byte each."""
+        scale = np.float32(np.abs(values).max() / 127 or 1)
+        small = np.round(values / scale).astype(np.int8)
+        return self.add("DequantizeLinear", self.hold(small), self.hold(scale))
+
     def weigh_small(self, rows: str, weights: Matrix, bias: Matrix) -> str:
         """Rows times weights, plus ``bias``, in whole numbers: a byte each, with a scale for each column."""
         scales = (np.abs(weights).max(0) / 127).astype(np.float32)
