@@ -273,6 +273,7 @@ def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> E
         "now_old": signs["now"] * match.share_old,
         "addition_both": signs["addition"] * both,
         "doubt_both": doubt * both,
+        **_weigh_turn(match, known),
         "changing": float(any(term.key in table.CHANGE_VERBS for term in match.left_new)) * match.share_old,
         "denied_old": denied * match.share_old,
         "denied_both": float(denied != old.negations % 2) * both,
@@ -281,6 +282,16 @@ def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> E
         **{f"said_{name}": float(name in match.new.cues) for name in CUES},
         **{f"told_{name}": float(name in match.old.cues) for name in CUES},
     }
+
+
+def _weigh_turn(match: Match, known: Evidence) -> Evidence:
+    """Whether what was liked is disliked, or the other way round: of two things both may hold."""
+    turned = any(
+        one in match.new.cues and other in match.old.cues and other not in match.new.cues
+        for one, other in (("liking", "disliking"), ("disliking", "liking"))
+    )
+    only = turned and known["swap_old"] == 1
+    return {"turned": float(only), "turned_both": turned * known["both"]}
 
 
 def _describe(side: str, terms: Sequence[Term]) -> Evidence:
