@@ -1,7 +1,6 @@
 """The order in which an agent takes its tasks: by priority, and not before what they depend on."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -135,10 +134,8 @@ async def test_a_task_begins_when_what_it_depends_on_has_completed(office: Offic
 
 async def test_waiting_takes_no_slot_and_is_no_attempt(office: Office) -> None:
     await submit(office, *(task(f"w-{n}", depends_on=("w-late",)) for n in range(WAITING)))
-    since = time.monotonic()
     await submit(office, task("x-other"))
-    await result(office, "x-other")
-    assert time.monotonic() - since < 2
+    await result(office, "x-other")  # before what they wait for is there
     await submit(office, task("w-late"))
     for n in range(WAITING):
         assert (await result(office, f"w-{n}")).attempt == 1
