@@ -123,7 +123,7 @@ def test_what_is_written_short_is_read_in_full(text: str, spelled: str) -> None:
 @pytest.mark.parametrize(
     ("text", "mended"),
     [
-        ("any leters i havnt anwsered", "any letters i havnt answered"),
+        ("any leters i havnt anwsered", "any letters i havent answered"),
         ("run teh tests of ~/src/tonigth tonigth", "run the tests of ~/src/tonigth tonight"),
         ("remnid me tomorow", "remind me tomorrow"),
         ("put it in my calender on thrusday", "put it in my calendar on thursday"),
