@@ -1,7 +1,7 @@
-"""Words of everyday requests that are mistyped: "tonigth" is tonight, "leters" are letters.
+"""Mistyped words of everyday requests: "tonigth" is tonight, "leters" are letters.
 
-Only words are mended that requests, questions and times are made of, in lower case, by one letter too many,
-too few, in the place of its neighbour, or another vowel; what else a message says stays as it was written.
+Corrected are only words that requests, questions and times are made of, in lower case, by one letter too
+many, too few, in the place of its neighbour, or another vowel. Everything else stays as it was written.
 """
 
 import functools
@@ -17,9 +17,14 @@ LONGER = 7  # The fewest of one in which a vowel may be another
 _VOWELS = "aeiou"
 
 
-def mend(text: str) -> str:
-    """``text`` with its mistyped words as they are spelled."""
-    return _WORD.sub(lambda found: _read_slips().get(found[0], found[0]), text)
+def correct_spelling(text: str) -> str:
+    """``text`` with the mistyped words of its request corrected; what is to be kept or sent is left alone."""
+    corrected = _WORD.sub(lambda found: _read_slips().get(found[0], found[0]), text)
+    given = WAYS["given"].search(corrected)
+    if corrected == text or not given:
+        return corrected
+    head = corrected[: given.end()]
+    return head + re.split(r"\s+", text, maxsplit=len(re.findall(r"\s+", head)))[-1]
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.language.sayings import WORDS, Sayings, read_sayings
-from shared.language.spelling import mend
+from shared.language.spelling import correct_spelling
 from shared.language.utterance import Act, read_utterance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ def test_what_is_written_short_is_read_in_full(text: str, spelled: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mended"),
+    ("text", "corrected"),
     [
         ("any leters i havnt anwsered", "any letters i havent answered"),
         ("run teh tests of ~/src/tonigth tonigth", "run the tests of ~/src/tonigth tonight"),
@@ -131,10 +131,14 @@ def test_what_is_written_short_is_read_in_full(text: str, spelled: str) -> None:
         ("it is cold in three studios", "it is cold in three studios"),
         ("the remainder of the massage", "the remainder of the massage"),
         ("Mali wrote 'tonigth' to emil@example.org", "Mali wrote 'tonigth' to emil@example.org"),
+        ("rememebr that the tets server is teh old one", "remember that the tets server is teh old one"),
+        ("remember taks is a table", "remember taks is a table"),
+        ("remnid  me tomorow: ring  teh bank", "remind  me tomorrow: ring  teh bank"),
+        ("tell ana that teh taks repo moved", "tell ana that teh taks repo moved"),
     ],
 )
-def test_mistyped_words_of_requests_are_mended(text: str, mended: str) -> None:
-    assert mend(text) == mended
+def test_mistyped_words_of_requests_are_corrected(text: str, corrected: str) -> None:
+    assert correct_spelling(text) == corrected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import msgspec
 
 from shared import subjects
 from shared.contracts import MAX_TEXT, Contract, Conversation, Email, Question, Response, Task, Told
-from shared.language.spelling import mend
+from shared.language.spelling import correct_spelling
 from shared.language.utterance import Utterance, read_utterance
 
 REQUEST_KEY = "visit"  # The key of a task's context that holds the request it is for; stored tasks have it
@@ -83,7 +83,7 @@ class Request(Contract, frozen=True, kw_only=True):
         return cls(
             asker=message.sender,
             letter_id=message.id,
-            text=mend(text) if message.sender == subjects.USER else text,
+            text=correct_spelling(text) if message.sender == subjects.USER else text,
             subject=subject,
             session=message.user_session_id or message.id,
             asked_at=message.created_at,
