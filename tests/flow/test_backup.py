@@ -1,6 +1,8 @@
 """Backups: of an office that runs or stands still, restored elsewhere, spoilt, killed at each step."""
 
 import asyncio
+import hashlib
+import io
 import json
 import shutil
 import signal
@@ -11,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -284,6 +287,70 @@ async def test_what_is_spoilt_is_refused_and_nothing_is_touched(server: Server, 
             new.addfile(member, file)
     done = await run(server, "restore", str(tmp_path / "new.tar"), state=state)
     assert "was made by Mailroom 7.1.0, later than this 0.1.0" in " ".join(done.stderr.split())
+
+
+def forge(good: Path, target: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """A backup whose manifest says something else, with sums that fit it."""
+    sums = ""
+    with tarfile.open(good) as tar, tarfile.open(target, "w") as new:
+        for member in tar:
+            content = tar.extractfile(member)
+            data = content.read() if content else b""
+            if member.name == "manifest.json":
+                manifest = json.loads(data)
+                data = json.dumps(change(manifest) or manifest).encode()
+            if member.name == "SHA256SUMS":
+                data = sums.encode()
+            elif content:
+                sums += f"{hashlib.sha256(data).hexdigest()}  {member.name}\n"
+            member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+
+
+async def test_a_forged_backup_writes_nothing_outside(server: Server, tmp_path: Path) -> None:
+    canary, state = tmp_path / "canary", tmp_path / "other"
+    canary.write_text("alive")
+    await backup(server, tmp_path / "good.tar")
+
+    def write_through(manifest: dict[str, Any]) -> None:
+        link = {"path": "outputs/trap", "mode": 0o777, "link": str(canary)}
+        file = next(each for each in manifest["files"] if each["path"] == "outputs/report.md")
+        manifest["files"] += [link, {**file, "path": "outputs/trap"}, {**file, "path": "outputs/copy.md"}]
+
+    def climb(manifest: dict[str, Any]) -> None:
+        file = next(each for each in manifest["files"] if each["path"] == "outputs/report.md")
+        manifest["files"].append({**file, "path": "outputs/../../canary"})
+
+    for change, told in (
+        (write_through, "outside of the office"),
+        (climb, "outside of the office"),
+        (lambda manifest: [manifest], "no whole backup"),
+        (lambda manifest: manifest.pop("version") and None, "no whole backup"),
+    ):
+        forge(tmp_path / "good.tar", tmp_path / "bad.tar", change)
+        done = await run(server, "restore", str(tmp_path / "bad.tar"), state=state)
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+        assert told in " ".join(done.stderr.split()), done.stderr
+        assert canary.read_text() == "alive"
+
+
+async def test_keys_are_left_out_and_memory_is_taken_along_if_that_is_asked(
+    server: Server, tmp_path: Path
+) -> None:
+    (server.config.state_dir / "memory").mkdir()
+    (server.config.state_dir / "memory" / "table").write_text("rows")
+    told = await backup(server, tmp_path / "b.tar", "--without-keys", "--with-memory")
+    assert told["keys"] is False
+    with tarfile.open(tmp_path / "b.tar") as tar:
+        seeds = [path.read_bytes() for path in server.config.keys.glob("*.nk")]
+        parts = [content.read() for each in tar if (content := tar.extractfile(each))]
+    assert seeds
+    assert not [seed for seed in seeds if any(seed.strip() in part for part in parts)]
+    state = tmp_path / "there"
+    done = await run(server, "restore", str(tmp_path / "b.tar"), state=state)
+    assert done.returncode == 0, done.stderr
+    assert (state / "memory" / "table").read_text() == "rows"
+    assert await letters_in(state) == LETTERS  # with keys of its own
 
 
 async def test_an_office_is_replaced_only_if_it_is_named_and_kept(server: Server, tmp_path: Path) -> None:

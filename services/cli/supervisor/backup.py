@@ -325,13 +325,14 @@ def read_manifest(path: Path) -> Manifest:
             content = tar.extractfile(MANIFEST)
             assert content is not None
             data = json.load(content)
+            made, version = data["format"], data["version"]
     except FileNotFoundError:
         raise NotFound(f"There is no backup {path}") from None
-    except (*BROKEN, KeyError, ValueError, AssertionError) as error:
+    except (*BROKEN, KeyError, TypeError, ValueError, AssertionError) as error:
         raise broken(path, str(error) or type(error).__name__) from None
-    if data.get("format") != FORMAT or _numbers(data["version"]) > _numbers(package_version()):
+    if made != FORMAT or _numbers(str(version)) > _numbers(package_version()):
         raise ConfigError(
-            f"{path} was made by Mailroom {data.get('version')}, later than this {package_version()}",
+            f"{path} was made by Mailroom {version}, later than this {package_version()}",
             "Restore it with that version",
         )
     try:

@@ -152,7 +152,7 @@ def _write_files(manifest: Manifest, parts: Path, office: Path, state_dir: Path)
     for each in manifest.files:
         target = office / each.path
         inside = target.parent.resolve().is_relative_to(office.resolve())
-        if not inside or ".." in PurePosixPath(each.path).parts or target == office:
+        if not inside or ".." in PurePosixPath(each.path).parts or target == office or target.is_symlink():
             raise ConfigError(f"The backup names the file {each.path!r}, which is outside of the office")
         if each.link:
             target.symlink_to(each.link)
