@@ -351,4 +351,5 @@ BROKEN = (tarfile.TarError, EOFError, OSError, zlib.error)
 
 def broken(path: Path, reason: str) -> ConfigError:
     """The error that the backup in ``path`` cannot be used."""
-    return ConfigError(f"{path} is no whole backup: {reason}", "Take another; nothing was changed")
+    what = reason.partition("\n")[0].rstrip(":")  # tarfile tells one line for each form it tried
+    return ConfigError(f"{path} is no whole backup: {what}", "Take another; nothing was changed")

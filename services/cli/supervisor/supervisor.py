@@ -115,9 +115,11 @@ class Supervisor:
         if not places:
             await provision_named(self.config, names)
         programs = [each for agent in installed for each in agent_programs(self.config, agent, self.url)]
-        # Memory takes longest, most of it for imports: it starts before the server it connects to.
-        for program in programs:
-            if program.stage == MEMORY:
+        # Memory takes longest, most of it for imports: it starts before the server it connects to. On several
+        # servers the streams take longer than it waits for them.
+        memory = [program for program in programs if program.stage == MEMORY]
+        if len(places) < 2:
+            for program in memory:
                 self._start(program)
         if places:
             servers = [server_program(self.config, each.port, each.name, each.config) for each in places]
@@ -126,6 +128,9 @@ class Supervisor:
             await provision_streams(self.config, self.url, names)
             text = f"streams ready after {time.monotonic() - begun:.1f} s"
             self.report(LogLine("office", "info", text))
+            if len(places) > 1:
+                for program in memory:
+                    self._start(program)
             for text in await recover(self.config, self.url):
                 self.report(LogLine("office", "warning", f"after a power loss: {text}"))
         self._specialists.start(foreign=not places)
