@@ -48,7 +48,7 @@ class TokenFile:
         self._path = path
         self._client = client
         self._kept: dict[str, Any] = {}
-        # Of one who signs in anew only what was asked for counts: tokens may be of another service by now.
+        # After a new sign-in only what was asked for counts: tokens may be of another service by now.
         self._seen = self._stamp() if fresh else None
         self._is_fresh = fresh
         self.provider: Any = None

@@ -240,7 +240,7 @@ async def test_who_leads_and_who_follows_is_told(cluster: Cluster, monkeypatch: 
         await eventually(lambda: not watch.alarms, 20)
 
 
-async def test_a_durable_that_does_not_deliver_is_asked_anew(
+async def test_a_durable_that_does_not_deliver_is_asked_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers_watch, "STALLED", 2.0)

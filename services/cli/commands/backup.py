@@ -52,7 +52,7 @@ def backup(file: Path, since: Path | None, without_keys: bool, with_memory: bool
     """Save the office to FILE, while it runs or not.
 
     FILE is a tar, compressed if its name ends with .gz or .tgz: all messages, settings, keys, reports, files
-    for memory and jobs, and the workspaces of open goals; what is left out is made anew. It is as secret as
+    for memory and jobs, and the workspaces of open goals; what is left out is rebuilt. It is as secret as
     the keys in it, and readable by you alone. A folder for FILE gets a file that is named by the time.
     """
     config = settings.load()

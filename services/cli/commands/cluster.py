@@ -77,7 +77,7 @@ def rotate(state_dir: Path | None, config_dir: Path | None, as_json: bool) -> No
     folder = (config_dir or folders(config, 1)[0]) / CERTIFICATES
     if not folder.exists():
         raise StartError("There are no certificates yet", "'mailroom up --servers 3' makes them")
-    make_certificates(folder, anew=True)
+    make_certificates(folder, renew=True)
     reached = [] if config_dir else _reload(config)
     told = f"New certificates are in {folder}; {count(len(reached), 'server')} read them"
     print_result({"folder": str(folder), "reloaded": reached}, told, as_json)

@@ -67,7 +67,7 @@ class Move:
         self._saved.mkdir(mode=0o700)
         manifest: dict[str, Any] = {"streams": {}}
         write_servers(self.one, self._agents)
-        self._report("one server starts, and nobody writes")
+        self._report("one server starts, without writers")
         async with running(self.one, plan_servers(self.one)) as (bus, server):
             manifest["verified"] = await verified(bus)
             for name in await server.names():

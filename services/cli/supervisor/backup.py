@@ -39,9 +39,9 @@ MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 """The last two members of a backup: what it holds, and the SHA-256 of every other one."""
 FIRST = ("gateway", "memory")
 """The folders that are saved before the streams: what the log does not have yet would be missing from it."""
-LEFT_OUT = ("cache", "environments", "logs", "memory", "nats", "run")  # made anew, or saved as streams
+LEFT_OUT = ("cache", "environments", "logs", "memory", "nats", "run")  # rebuilt, or saved as streams
 REBUILT = ("index.db", "index.db-shm", "index.db-wal", "links.json", "links.lock", "listening.json")
-"""What of the gateway's folder is made anew at its start."""
+"""What of the gateway's folder is rebuilt at its start."""
 OF_GOALS = ("snapshots", "workspaces")  # Folders with one for each goal, saved of those that have not ended
 TRIES = 3  # How often a backup is begun again because memories were forgotten meanwhile
 BLOCK = 1024 * 1024
@@ -105,7 +105,7 @@ class _ForgottenMeanwhile(Exception):  # no error: the backup is begun again
 async def serve_alone(config: Settings, lock: InstanceLock) -> AsyncIterator[str]:
     """The address of a server on the files of an office that stands still, whose ``lock`` the caller has.
 
-    Its configuration is written anew: the folder may be a copy, and the old one names the store of another.
+    Its configuration is written again: the folder may be a copy, and the old one names the store of another.
     """
     specialists, _ = read_specialists(config)
     write_config(

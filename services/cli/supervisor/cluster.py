@@ -161,15 +161,15 @@ cluster {{
 """
 
 
-def make_certificates(folder: Path, *, anew: bool = False, more: Sequence[str] = ()) -> bool:
-    """Make an authority, and a key and certificate of each server, where they are missing, or ``anew``;
+def make_certificates(folder: Path, *, renew: bool = False, more: Sequence[str] = ()) -> bool:
+    """Make an authority, and a key and certificate of each server, where they are missing, or all with ``renew``;
     ``more`` are further addresses of the servers.
 
     The files are of mode 0600. The authority before stays known, so that servers which have not read the new
     certificates yet still reach the others. Returns whether anything was made. Raises StartError.
     """
     made = [folder / f"{name}.{kind}" for name in (AUTHORITY, *NAMES) for kind in ("pem", "key")]
-    if not anew and all(path.exists() for path in made):
+    if not renew and all(path.exists() for path in made):
         return False
     program = shutil.which("openssl")
     if program is None:

@@ -130,7 +130,7 @@ class ServersWatch:
             self._tell(f"{stream} {each.server}", f"{each} in {stream}" if seconds >= BEHIND else "")
 
     async def _watch_durables(self, bus: Bus) -> None:
-        """Have another server lead a durable that delivers nothing to those who ask: they ask anew."""
+        """Have another server lead a durable that delivers nothing to those who ask: they ask again."""
         try:
             durables = (await bus.call(f"CONSUMER.LIST.{subjects.OFFICE}")).get("consumers") or []
         except BusError:
