@@ -162,7 +162,7 @@ cluster {{
 
 
 def make_certificates(folder: Path, *, renew: bool = False, more: Sequence[str] = ()) -> bool:
-    """Make an authority, and a key and certificate of each server, where they are missing, or all with ``renew``;
+    """Make an authority, and a key and certificate of each server: what is missing, or all with ``renew``.
     ``more`` are further addresses of the servers.
 
     The files are of mode 0600. The authority before stays known, so that servers which have not read the new
