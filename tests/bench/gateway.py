@@ -40,7 +40,7 @@ AT_ONCE = 500
 
 async def measure(plan: Plan) -> list[Row]:
     """One office with a goal that was carried out, between many letters."""
-    messages, asked, rest = plan.choose((MESSAGES, ASKED, REST), (1_000, 30, 0.0), (2_000, 20, 2.0))
+    messages, asked, rest = plan.choose((MESSAGES, ASKED, REST), (1_000, 90, 0.0), (2_000, 20, 2.0))
     with TemporaryDirectory(prefix="mailroom-bench-") as folder:
         gateway = RunningGateway(Path(folder), MAILROOM_NATS_SYNC="2m")
         try:

@@ -349,10 +349,36 @@ class Store:
                 position=f"{office}-{memory}",
                 stream=STREAMS[stream],
                 seq=memory if stream else office,
+                time=time,
+                subject=subject,
+                type=kind,
+                sender=sender,
+                recipient=recipient,
+                goal_id=goal_id,
+                task_id=task_id,
+                status=status,
+                person=person,
+                text=text,
                 size=size,
-                **dict(zip(_TEXTS, texts, strict=True)),
             )
-            for _, office, memory, stream, *texts, size in self._db.execute(sql, values)
+            # As _COLUMNS has them; written out, since a page has a hundred
+            for (
+                _,
+                office,
+                memory,
+                stream,
+                time,
+                subject,
+                kind,
+                sender,
+                recipient,
+                goal_id,
+                task_id,
+                status,
+                person,
+                text,
+                size,
+            ) in self._db.execute(sql, values)
         ]
 
     def _one(self, sql: str, *values: Any) -> int:
