@@ -31,13 +31,12 @@ from shared.trail.verification import verify_here, verify_replicas
 from tests.bus.conftest import AGENTS, consume
 from tests.bus.test_seals import all_sealed, fill, sealed
 from tests.support.block_files import Record, change_blocks
-from tests.support.cluster import Cluster
+from tests.support.cluster import LEAVES_OPEN, Cluster
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    # nats-py does not close a connection that a frozen server took and never answered.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    LEAVES_OPEN,
 ]
 numbers = itertools.count()
 ELECTION = 10.5

@@ -7,10 +7,10 @@ import pytest_asyncio
 
 from tests.bench import cluster
 from tests.bench.cluster import FAULTS, opened, run_fault
-from tests.support.cluster import Cluster
+from tests.support.cluster import LEAVES_OPEN, Cluster
 from tests.support.office import Office
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240), LEAVES_OPEN]
 GOALS = 20
 
 
