@@ -1,10 +1,10 @@
-"""What a goal costs, and how many an office does in a second: on one server and on three, on one host and more.
+"""What a goal costs, and how many an office does in a second, on one server and on three.
 
-``python -m tests.bench.scale`` prints the tables of docs/scale.md; the last line is JSON. ``--goals`` are those of
-each measurement, ``--many`` those that eight processes do on one host and on three.
+``python -m tests.bench.scale`` prints the tables of docs/scale.md; the last line is JSON. ``--goals`` are
+those of each measurement.
 
 A goal here is the smallest: one task of an agent that does nothing, submitted, planned, done, reviewed and
-reported. So what is measured is the office: what agents do in their tasks comes on top, and costs no other part.
+reported. So what is measured is the office: what agents do in their tasks comes on top of it.
 """
 
 import argparse
@@ -111,7 +111,7 @@ class Crowd:
         )
 
     async def store(self, count: int) -> float:
-        """Messages a second that the log takes of WRITERS writers, each waiting for the answer to its last."""
+        """Messages a second that the log takes of writers, each of which waits for an answer."""
         numbers = iter(range(count))
         payload = b"x" * 1_024
 
