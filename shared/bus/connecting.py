@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 from base64 import b32decode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from shared.settings import Settings
 CONNECT_TIMEOUT = 2  # Seconds for one attempt to connect
 PING_INTERVAL, CLUSTER_PING = 10, 2
 """Seconds between pings; two unanswered ones mean that the server hangs. The second if there are others."""
+RECONNECT_WAIT = (0.1, 0.5)
+"""Seconds between two attempts, by chance for each process: not all come to a server that is back at once."""
 PENDING_LIMIT = 32 * 1024 * 1024
 """Bytes kept for the server while it is away; commits wait instead of adding to them."""
 
@@ -52,14 +55,14 @@ async def connect_once(
     ``url`` has the addresses of a cluster's servers, separated by commas. ``options`` are others of
     Client.connect.
     """
-    servers = url.split(",")
+    servers, wait = url.split(","), random.uniform(*RECONNECT_WAIT)  # noqa: S311  # spreads load, keeps no secret
     try:
         await client.connect(
             servers,
             nkeys_seed_str=seed.decode(),
             **options,
             connect_timeout=CONNECT_TIMEOUT,
-            reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
+            reconnect_time_wait=wait,  # type: ignore[arg-type]  # it sleeps, so it takes a float
             allow_reconnect=False,
             max_reconnect_attempts=1,
             ping_interval=CLUSTER_PING if len(servers) > 1 else PING_INTERVAL,

@@ -190,6 +190,8 @@ class Bus:
                 (seq,) = await self._memory.commit([entry])
         except TimeoutError:
             raise BusUnavailable(f"No answer on {entry.subject!r} within {timeout:g} s") from None
+        except nats.errors.Error as error:
+            raise BusUnavailable(f"Storing on {entry.subject!r} failed: {error}") from None
         return seq
 
     async def publish(

@@ -1,4 +1,4 @@
-"""An office on three servers while one of them is killed, hangs, is cut off, or has no disk left.
+"""An office on three servers: one of them is killed, hangs, is cut off, has no disk left; or clocks differ.
 
 ``python -m tests.bench.cluster`` submits 200 goals for each fault and prints how long nothing was stored, and
 what became of the goals; the last line is JSON. ``--goals`` and ``--faults`` choose less.
@@ -30,6 +30,8 @@ from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal
 from tests.support.waiting import eventually
 
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+"""A library that shifts the clock of a process: the package faketime of Debian."""
 RATE = 10.0  # Goals a second
 CUT = 60.0  # Seconds for which a server is cut off
 SMALL = 2  # The server with the small disk
@@ -100,11 +102,11 @@ class Meter:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-Fault = Callable[[Cluster, int, Meter], Awaitable[float]]
+Fault = Callable[[Office, Cluster, int, Meter], Awaitable[float]]
 """Does something to the server that leads the log, and returns the seconds until it was written again."""
 
 
-async def kill_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
+async def kill_leader(_: Office, cluster: Cluster, leader: int, meter: Meter) -> float:
     """Kill the server that leads, and start it again once another does."""
     cluster.kill_one(leader)
     back = await meter.resumed()
@@ -112,7 +114,7 @@ async def kill_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
     return back
 
 
-async def freeze_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
+async def freeze_leader(_: Office, cluster: Cluster, leader: int, meter: Meter) -> float:
     """Stop it by a signal, and let it go on later, when it does not lead any more."""
     cluster.signal(leader, signal.SIGSTOP)
     begun = time.monotonic()
@@ -122,7 +124,7 @@ async def freeze_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
     return back
 
 
-async def kill_two(cluster: Cluster, leader: int, meter: Meter) -> float:
+async def kill_two(_: Office, cluster: Cluster, leader: int, meter: Meter) -> float:
     """Kill two of three, and start them again after 3 s."""
     pair = (leader, (leader + 1) % 3)
     for at in pair:
@@ -132,7 +134,7 @@ async def kill_two(cluster: Cluster, leader: int, meter: Meter) -> float:
     return await meter.after(time.monotonic())
 
 
-async def cut_off_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
+async def cut_off_leader(_: Office, cluster: Cluster, leader: int, meter: Meter) -> float:
     """Cut it off from the others for CUT seconds, while clients reach it."""
     assert isinstance(cluster, Divisible)
     cluster.cut(leader)
@@ -143,7 +145,7 @@ async def cut_off_leader(cluster: Cluster, leader: int, meter: Meter) -> float:
     return back
 
 
-async def fill_disk(cluster: Cluster, leader: int, meter: Meter) -> float:
+async def fill_disk(_: Office, cluster: Cluster, leader: int, meter: Meter) -> float:
     """Fill the disk of the third server, which follows, and start it again when there is room."""
     async with cluster.connection("admin") as admin:
         while leader == SMALL:
@@ -162,10 +164,22 @@ async def fill_disk(cluster: Cluster, leader: int, meter: Meter) -> float:
     return back
 
 
+async def set_clocks(office: Office, _: Cluster, __: int, meter: Meter) -> float:
+    """Start the agents again in the midst of their work, with clocks that are 10 minutes apart."""
+    begun = time.monotonic()
+    for name, shift in {"conductor": "-5m", "slow": "+5m"}.items():
+        office.kill(name)
+        more = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        office.start(name, **more)
+        await office.ready(name)
+    return await meter.after(begun)
+
+
 FAULTS: dict[str, Fault] = {
     "killed": kill_leader,
     "frozen": freeze_leader,
     "two killed": kill_two,
+    **({"clocks": set_clocks} if FAKETIME else {}),
     **({"cut off": cut_off_leader, "disk full": fill_disk} if may_divide() else {}),
 }
 
@@ -195,7 +209,7 @@ async def run_fault(office: Office, cluster: Cluster, fault: str, goals: int, ru
         submitting = asyncio.create_task(_submit(office, names))
         await asyncio.sleep(goals / RATE / 3)
         meter.gap, leader = 0.0, await cluster.leader(admin)
-        back = await FAULTS[fault](cluster, leader, meter)
+        back = await FAULTS[fault](office, cluster, leader, meter)
         await submitting
         ends = await _ends(office, names)
         await meter.end()

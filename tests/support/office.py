@@ -47,10 +47,12 @@ class Office:
     async def connect(self, name: str) -> Bus:
         return await self.server.connect(name)
 
-    def start(self, name: str, instance: str = "") -> None:
-        """Start a process of an agent; ``instance`` tells several of one apart."""
+    def start(self, name: str, instance: str = "", **more: str) -> None:
+        """Start a process of an agent; ``instance`` tells several of one apart, ``more`` is for it alone."""
         log = self.config.logs / f"{name}{instance}.log"
-        self.processes[name + instance] = start_program(self.members[name].command, self.environment, log)
+        self.processes[name + instance] = start_program(
+            self.members[name].command, {**self.environment, **more}, log
+        )
 
     async def ready(self, name: str, instance: str = "") -> None:
         """Wait until a process of an agent is ready."""

@@ -1,0 +1,209 @@
+"""What a goal costs, and how many an office does in a second, on one server and on three.
+
+``python -m tests.bench.scale`` prints the tables of docs/scale.md; the last line is JSON. ``--goals`` are
+those of each measurement.
+
+A goal here is the smallest: one task of an agent that does nothing, submitted, planned, done, reviewed and
+reported. So what is measured is the office: what agents do in their tasks comes on top of it.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import StateChanged, TaskStatus
+from tests.bench.ground import AGENTS, NOOP
+from tests.bench.machine import cpu_seconds, describe, load
+from tests.bench.memory_ground import open_memory
+from tests.support.cluster import Cluster
+from tests.support.office import Office
+from tests.support.server import ROOT
+
+PARTS = (CONDUCTOR := "conductor", "critic", NOOP, "memory", "gateway")
+SERVERS = "servers"
+HANDS = 128  # Goals that are open at the same time: more do not make it quicker
+WRITERS = 64
+PATIENCE = 900.0  # Seconds that any measurement may take
+MILLION = 1_000_000
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Goals that were done: goals a second, and for one goal the milliseconds of processor time of each part,
+    the messages, and the bytes of the log on each server.
+    """
+
+    servers: int
+    agents: int
+    conductors: int
+    goals: int
+    rate: float
+    processor: dict[str, float]
+    messages: float
+    stored: float
+
+    @property
+    def whole(self) -> float:
+        """Milliseconds of processor time that a goal takes in all."""
+        return sum(self.processor.values())
+
+
+class Crowd:
+    """An office with so many processes of the conductor and of an agent that does nothing."""
+
+    def __init__(self, folder: Path, servers: int) -> None:
+        more = {
+            "MAILROOM_AGENTS_DIR": str(AGENTS),
+            "MAILROOM_NATS_REPLICAS": str(servers),
+            "MAILROOM_TASK_ACK_WAIT": "30",
+            "MAILROOM_GATEWAY_PORT": "0",
+            "MAILROOM_LOG_LEVEL": "warning",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.office, self.servers = Office(folder, **more), servers
+        if servers > 1:
+            names = tuple(self.office.members)
+            self.office.server = cluster = Cluster(folder, names, **more)
+            self.office.environment, self.office.config = cluster.environment, cluster.config
+        self._ends: dict[str, asyncio.Future[TaskStatus]] = {}
+        self._serial = 0
+
+    async def open(self) -> None:
+        """Start it with one process of each; ``office.close`` ends it in any case."""
+        await self.office.open(PARTS)
+        self.admin = await self.office.connect(subjects.ADMIN)
+        await self.office.user.subscribe(f"{subjects.AUDIT_PREFIX}{subjects.goal('*')}", self._note)
+
+    async def grow(self, name: str, count: int) -> None:
+        """Start further processes of ``name`` until there are so many."""
+        for number in range(len(self._of(name)), count):
+            self.office.start(name, f"-{number}")
+            await self.office.ready(name, f"-{number}")
+
+    async def run(self, goals: int) -> Cost:
+        """Have so many goals done."""
+        names = [f"scale-{self._serial + number}" for number in range(goals)]
+        self._serial += goals
+        before, first = self._processor(), await self._state()
+        begun, hands = time.perf_counter(), asyncio.Semaphore(HANDS)
+        async with asyncio.timeout(PATIENCE):
+            ends = await asyncio.gather(*(self._do(name, hands) for name in names))
+        seconds = time.perf_counter() - begun
+        after, last = self._processor(), await self._state()
+        assert set(ends) == {TaskStatus.COMPLETED}, ends
+        return Cost(
+            servers=self.servers,
+            agents=len(self._of(NOOP)),
+            conductors=len(self._of(CONDUCTOR)),
+            goals=goals,
+            rate=round(goals / seconds, 1),
+            processor={part: round((after[part] - before[part]) / goals * 1e3, 2) for part in after},
+            messages=round((last[0] - first[0]) / goals, 2),
+            stored=round((last[1] - first[1]) / goals),
+        )
+
+    async def store(self, count: int) -> float:
+        """Messages a second that the log takes of writers, each of which waits for an answer."""
+        numbers = iter(range(count))
+        payload = b"x" * 1_024
+
+        async def write(writer: Bus) -> None:
+            for _ in numbers:
+                await writer.store(subjects.mail(NOOP, subjects.USER), payload)
+
+        begun = time.perf_counter()
+        await asyncio.gather(*(write(self.office.user) for _ in range(WRITERS)))
+        return count / (time.perf_counter() - begun)
+
+    async def _do(self, name: str, hands: asyncio.Semaphore) -> TaskStatus:
+        self._ends[name] = end = asyncio.get_running_loop().create_future()
+        context = {"assignee": NOOP, "action": "rest"}
+        async with hands:
+            await self.office.submit({"text": "Do nothing", "goal_id": name, "context": context})
+            return await end
+
+    async def _note(self, _: str, payload: bytes, __: Mapping[str, str]) -> None:
+        goal = StateChanged.from_json(payload).goal
+        if goal is not None and goal.status.final and not self._ends[goal.goal_id].done():
+            self._ends[goal.goal_id].set_result(goal.status)
+
+    def _of(self, name: str) -> list[int]:
+        return [
+            process.pid
+            for each, process in self.office.processes.items()
+            if each == name or each.startswith(f"{name}-")
+        ]
+
+    def _processor(self) -> Mapping[str, float]:
+        server = self.office.server
+        processes = server.processes if isinstance(server, Cluster) else [server.process]
+        parts = {name: self._of(name) for name in PARTS}
+        parts[SERVERS] = [each.pid for each in processes]
+        return {part: sum(map(cpu_seconds, pids)) for part, pids in parts.items()}
+
+    async def _state(self) -> tuple[int, int]:
+        state = (await self.admin.call(f"STREAM.INFO.{subjects.OFFICE}"))["state"]
+        return state["messages"], state["bytes"]
+
+
+@asynccontextmanager
+async def crowd(servers: int) -> AsyncIterator[Crowd]:
+    """An office on so many servers, gone afterwards."""
+    async with AsyncExitStack() as ends:
+        folder = ends.enter_context(TemporaryDirectory(prefix="mailroom-bench-"))
+        found = Crowd(Path(folder), servers)
+        ends.push_async_callback(found.office.close)
+        await found.open()
+        yield found
+
+
+async def remember(count: int) -> float:
+    """Memories a second that memory's one writer takes, each of which it has to embed."""
+    async with open_memory(count) as ground:
+        return count / await ground.send(ground.corpus.writes(0, count, each=1, embedded=False), WRITERS)
+
+
+async def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--goals", type=int, default=1_000)
+    asked = parser.parse_args()
+    costs, stored = [], {}
+    print("servers  agents  conductors  goals/s   ms/goal  messages  bytes", flush=True)
+    for servers in (1, 3):
+        async with crowd(servers) as found:
+            await found.run(max(10, asked.goals // 10))
+            for agents, conductors in ((1, 1), (4, 1), (4, 2)):
+                await found.grow(NOOP, agents)
+                await found.grow(CONDUCTOR, conductors)
+                costs.append(cost := await found.run(asked.goals))
+                parts = ", ".join(f"{part} {spent:g}" for part, spent in cost.processor.items())
+                print(
+                    f"{servers:>7}  {agents:>6}  {conductors:>10}  {cost.rate:>7}  {cost.whole:>8.2f}  "
+                    f"{cost.messages:>8}  {cost.stored:>5}  ({parts})",
+                    flush=True,
+                )
+            stored[servers] = await found.store(asked.goals * 5)
+    for servers, rate in stored.items():
+        print(f"{rate:,.0f} messages a second are stored on {servers} server{'s' if servers > 1 else ''}")
+    memories = await remember(asked.goals)
+    print(f"{memories:,.0f} memories a second are embedded and stored")
+    for cost in (costs[0], costs[3]):
+        print(
+            f"A million goals on {cost.servers}: {cost.whole * MILLION / 3_600e3:.1f} h of a core, "
+            f"{cost.stored * MILLION / 1e9:.1f} GB on each, {MILLION / cost.rate / 3_600:.1f} h here"
+        )
+    figures = {"costs": msgspec.to_builtins(costs), "stored": stored, "memories": memories, "load": load()}
+    print(json.dumps({**describe(), **figures}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
