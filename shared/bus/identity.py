@@ -25,6 +25,8 @@ _WORDS = (subjects.words("*"),)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
 _HOSTS_ACCOUNT = "HOSTS"
+_HOSTS_PINGS = 'ping_interval: "3s"\nping_max: 2'
+"""A host that vanished is given messages until the server notices, after three pings."""
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
 """The one request to the server itself that leaves its system account, for the gateway alone: numbers, and
 nothing of its configuration or its clients."""
@@ -297,12 +299,20 @@ def _direct_get(stream: str, subject: str) -> str:
 
 
 def write_server_config(
-    path: Path, settings: Settings, agents: Sequence[str], keys: dict[str, str], *, store: str, max_store: int
+    path: Path,
+    settings: Settings,
+    agents: Sequence[str],
+    keys: dict[str, str],
+    *,
+    store: str,
+    max_store: int,
+    encryption: str = "",
 ) -> bool:
     """Write accounts, permissions and limits for nats-server; returns whether the file changed.
 
     ``keys`` are the public keys of the agents, the user, the admin and the eraser; ``store`` is the folder of
-    JetStream's files as the server sees it, ``max_store`` its limit in bytes.
+    JetStream's files as the server sees it, ``max_store`` its limit in bytes, ``encryption`` what it says of
+    TLS with clients.
     """
     hosts = read_hosts(settings.keys)
     text = "\n".join(
@@ -312,6 +322,8 @@ def write_server_config(
             f"jetstream {{ store_dir: {json.dumps(store)}, max_file_store: {max_store}, "
             f"sync_interval: {settings.nats_sync}, "
             f"{_BATCH_LIMITS if settings.nats_replicas == 1 else _CLUSTER_LIMITS} }}",
+            encryption,
+            *([_HOSTS_PINGS] if hosts.joined else []),
             "accounts {",
             *([_system_account()] if subjects.GATEWAY in agents else []),
             _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),
