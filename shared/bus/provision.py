@@ -37,8 +37,8 @@ async def provision(
     """Create missing streams and durables, and update those that differ; returns a line for each change.
 
     ``keys`` are the public keys of the office's agents, by name, those of hosts among them; ``replicas`` is
-    on how many servers each stream lies, which never becomes fewer. Safe to run at any time and any number of times, as the admin.
-    Raises BusError if the server refuses a change.
+    on how many servers each stream lies, which never becomes fewer. Safe to run at any time and any number of
+    times, as the admin. Raises BusError if the server refuses a change.
     """
     agents = tuple(keys)
     changes = []

@@ -1,4 +1,4 @@
-"""What the supervisor of an office does for other hosts: it lets them join and leave, and has the servers know.
+"""What the supervisor of an office does for other hosts: they join and leave, and the servers learn of it.
 
 The list of hosts lies beside the seeds; commands change it, and so does this when a host joins or leaves.
 Whatever changed it, the difference to what was in force before is loaded into the servers and recorded in the
@@ -31,7 +31,7 @@ from shared.text.display import shorten
 POLL = 0.5  # Seconds between two looks at the list
 SEEN_EVERY = 10.0  # Seconds between two looks at which hosts have processes at work
 RELOADS, RELOAD_INTERVAL = 2, 0.2
-"""How often the servers read their configuration: nats-server 2.15.1 connects imports only the second time."""
+"""How often the servers read their configuration: nats-server 2.15.1 connects imports the second time."""
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):
