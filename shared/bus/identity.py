@@ -112,7 +112,10 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         _direct_get(subjects.OFFICE, subjects.record(name, "*", "*")),
         *(subject for durable in subjects.mailboxes(name) for subject in _pulls(subjects.OFFICE, durable)),
         *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
-        _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*", "*")),
+        *(
+            _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presences("*", host))
+            for host in (subjects.OFFICE_HOST, "*")
+        ),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.TURNS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.BUDGETS_BUCKET)}",
@@ -122,7 +125,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
 
 def _sends_of_host(name: str, host: str) -> list[str]:
     """What an agent may publish and ask for on one host alone: other hosts' users may not."""
-    return [subjects.presence(name, host, "*")]
+    return [subjects.presences(name, host)]
 
 
 def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:

@@ -60,18 +60,18 @@ async def test_a_host_is_named_by_its_processes(lab: Bus) -> None:
 
 
 async def test_a_host_stands_in_the_directory_as_itself_alone(lab: Bus, server: Server) -> None:
-    await lab.store(subjects.presence("engineer", "lab", lab.instance), PAGE)
-    for host in ("den", "office"):
+    await lab.store(subjects.presence("engineer", lab.instance), PAGE)
+    for other in ("den-x", "x"):
         with pytest.raises(BusUnavailable):
-            await lab.store(subjects.presence("engineer", host, "x"), PAGE, timeout=0.5)
+            await lab.store(subjects.presence("engineer", other), PAGE, timeout=0.5)
 
 
 async def test_a_reply_stores_nothing_in_anothers_place(lab: Bus, server: Server) -> None:
     """The server does not check where a reply goes; within an account it may match an import."""
     admin = await server.connect(subjects.ADMIN)
-    await lab.store(subjects.presence("engineer", "lab", lab.instance), PAGE)
-    forged = subjects.presence("engineer", "den", "forged")
-    mine = subjects.presence("engineer", "lab", lab.instance)
+    await lab.store(subjects.presence("engineer", lab.instance), PAGE)
+    forged = subjects.presence("engineer", "den-forged")
+    mine = subjects.presence("engineer", lab.instance)
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     client = lab._client
     await client.publish(f"$JS.API.DIRECT.GET.{stream}.{mine}", b"", reply=forged)
