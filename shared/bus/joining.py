@@ -9,6 +9,7 @@ import asyncio
 import base64
 import ssl
 from base64 import b32decode
+from typing import Any
 
 import msgspec
 import nats.errors
@@ -143,9 +144,9 @@ async def ask_office(url: str, seed: bytes, subject: str, payload: bytes, *, aut
     while True:
         client = BusClient()
         try:
-            await connect_once(client, url, seed, name=subject, **options)
-            reply = await client.request(subject, payload, timeout=ANSWER_WAIT)
-            return reply.data
+            return await _ask_once(client, url, seed, subject, payload, options)
+        except Refused:
+            raise
         except ssl.SSLCertVerificationError:
             raise StartError(
                 f"The server at {url} does not show the office's certificate",
@@ -160,6 +161,25 @@ async def ask_office(url: str, seed: bytes, subject: str, payload: bytes, *, aut
             await _wait_or_raise(error, url, deadline)
         finally:
             await client.close()
+
+
+async def _ask_once(
+    client: BusClient, url: str, seed: bytes, subject: str, payload: bytes, options: dict[str, Any]
+) -> bytes:
+    """The answer to one request; raises Refused if the server does not let the key ask that."""
+    denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def note(error: Exception) -> None:
+        if "permissions violation" in str(error).lower() and not denied.done():
+            denied.set_result(None)
+
+    await connect_once(client, url, seed, name=subject, error_cb=note, **options)
+    asked = asyncio.ensure_future(client.request(subject, payload, timeout=ANSWER_WAIT))
+    await asyncio.wait({asked, denied}, return_when=asyncio.FIRST_COMPLETED)
+    if denied.done():
+        asked.cancel()
+        raise Refused(f"This key may not ask on {subject!r}")
+    return (await asked).data
 
 
 async def _wait_or_raise(error: Exception, url: str, deadline: float) -> None:

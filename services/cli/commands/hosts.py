@@ -108,7 +108,7 @@ def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_jso
     config = load_settings(state_dir)
     _require_office(config)
     chosen = _parse_roles(roles)
-    if not _is_host_name(name):
+    if not is_host_name(name):
         raise ConfigError(f"{name!r} is no name for a host", "Use up to 40 small letters, digits and '-'")
     known = {agent.name for agent in load_agents(config)}
     if strange := sorted({*chosen} - known):
@@ -277,7 +277,8 @@ def _parse_roles(text: str) -> tuple[str, ...]:
     return roles
 
 
-def _is_host_name(name: str) -> bool:
+def is_host_name(name: str) -> bool:
+    """Whether a host can be called so: it is a token of subjects, a folder, and a part of buckets' names."""
     return re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name) is not None and name not in RESERVED
 
 
