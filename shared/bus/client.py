@@ -105,7 +105,7 @@ class BusClient(Client):
         nats-py's does if an attempt to reconnect waits for the end of the connection: it cancels that, and
         then waits for what was cancelled.
         """
-        with keeping_cancellation(), contextlib.suppress(asyncio.CancelledError):
+        with keeping_cancellation(), contextlib.suppress(asyncio.CancelledError, OSError):
             await super().close()
 
     async def _request_new_style(self, *arguments: Any, **options: Any) -> Msg:
@@ -117,6 +117,11 @@ class BusClient(Client):
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        """Encrypt where a certificate is given, whatever the server, or who stands between, says of it."""
+        info["tls_required"] = "tls" in self.options or info.get("tls_required", False)
+        await super()._process_info(info, initial_connection)
 
     async def answer(self, reply: str, verdict: bytes) -> None:
         """Publish an acknowledgement, without the checks of ``publish``; raises nats.errors.Error."""

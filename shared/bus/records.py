@@ -283,19 +283,23 @@ def refreshed(change: TaskChanged, **changes: object) -> TaskChanged:
 async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
     """The presence of every process of ``agent`` at work (default: of every agent), by agent and start.
 
-    Left out are the entries of processes that ended, which are empty, and what an agent wrote that is no
-    presence, or is another's. The bucket is read page by page: the last messages of more than 1,024 subjects
-    are refused, and one agent can write as many entries. Raises BusError.
+    Left out are the entries of processes that ended, which are empty, or from which another took over, and
+    what an agent wrote that is no presence, or is another's. The bucket is read page by page: the last
+    messages of more than 1,024 subjects are refused, and one agent can write as many entries. Raises
+    BusError.
     """
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     found: dict[str, deque[Stored]] = {}
+    gone = set()
     position = 1
     while True:
-        request = {"seq": position, "next_by_subj": subjects.presence(agent, "*"), "batch": 1_000}
+        request = {"seq": position, "next_by_subj": subjects.presences(agent), "batch": 1_000}
         page = [stored async for stored in bus.read(stream, request)]
         for stored in page:
-            if stored.data:
-                written_by = stored.subject.split(".")[2]
+            _, _, written_by, *place = stored.subject.split(".")
+            if place[0] == subjects.TAKEN and stored.data:
+                gone.add((written_by, place[-1]))
+            elif stored.data:
                 found.setdefault(written_by, deque(maxlen=2 * MAX_PROCESSES)).append(stored)
         if len(page) < 1_000:
             break
@@ -304,6 +308,7 @@ async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
         presence
         for each in found.values()
         for presence in list(filter(None, map(_presence_in, each)))[-MAX_PROCESSES:]
+        if (presence.agent, presence.instance) not in gone
     ]
     return sorted(latest, key=lambda presence: (presence.agent, presence.started_at))
 
