@@ -171,8 +171,8 @@ def revoke(name: str, state_dir: Path | None, as_json: bool) -> None:
 def join(url: str, roles: str, text: str, state_dir: Path | None, as_json: bool) -> None:
     """Have this machine run agents of an office elsewhere.
 
-    URL is that of the office's server. Their keys are made here and stay here; 'mailroom up' then starts these agents, and nothing else. Settings
-    and secrets, such as those of models, are this machine's.
+    URL is that of the office's server. The keys are made here and stay here; 'mailroom up' then starts these
+    agents, and nothing else. Settings and secrets, such as those of models, are this machine's.
     """
     config = load_settings(state_dir)
     token = read_token(sys.stdin.read() if text == "-" else text)
