@@ -17,7 +17,7 @@ import nats.errors
 from shared import subjects
 from shared.bus.client import BusClient
 from shared.bus.connecting import connect_once, is_signed, public_key, require_more_time, sign
-from shared.bus.hosts import Invitation, Membership, encryption
+from shared.bus.hosts import Hosts, Invitation, Membership, encryption
 from shared.errors import BusUnavailable, ConfigError, Denied, Refused, StartError
 
 PREFIX = "mrj_"  # What a token begins with
@@ -161,6 +161,19 @@ async def ask_office(url: str, seed: bytes, subject: str, payload: bytes, *, aut
             await _wait_or_raise(error, url, deadline)
         finally:
             await client.close()
+
+
+async def know(urls: str, hosts: Hosts) -> bool:
+    """Whether each of the servers at ``urls`` knows a list of hosts."""
+    for url in urls.split(","):
+        client = BusClient()
+        try:
+            await connect_once(client, url, hosts.probe.encode())
+        except (nats.errors.Error, OSError, TimeoutError):
+            return False
+        finally:
+            await client.close()
+    return True
 
 
 async def _ask_once(
