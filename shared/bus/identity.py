@@ -25,7 +25,6 @@ _PEOPLE_VERBS = tuple(map(subjects.memory, subjects.MEMORY_PEOPLE_VERBS))
 _WORDS = (subjects.words("*"),)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
-_HOSTS_ACCOUNT = "HOSTS"
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
 """The one request to the server itself that leaves its system account, for the gateway alone: numbers, and
 nothing of its configuration or its clients."""
@@ -363,8 +362,7 @@ def _office_account(admin: str, eraser: str) -> str:
         "record.>",
         "seal.*",
         "archive.*",
-        subjects.joining("*"),
-        subjects.asking("*"),
+        *(ask("*") for ask in (subjects.joining, subjects.asking)),
         "$KV.>",
         "$JS.ACK.>",
         "$JS.API.STREAM.INFO.*",
@@ -394,9 +392,9 @@ def _system_account() -> str:
 
 
 def _hosts_account(hosts: Hosts) -> str:
-    """Who may ask the office itself: who has a token, to join, and each host that joined."""
-    asks = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
-    asks += [(each.key, subjects.asking(name)) for name, each in hosts.joined.items()]
+    """Who may ask the office: who has a token, to join, and each host that joined."""
+    joining = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
+    asks = [*joining, *((each.key, subjects.asking(name)) for name, each in hosts.joined.items())]
     imports = [_import("service", OFFICE_ACCOUNT, subject) for _, subject in asks]
     hears = 'subscribe: { allow: ["_INBOX.>"] }'
     users = f'{{ nkey: {public_key(hosts.probe.encode())}, permissions: {{ publish: {{ deny: ">" }} }} }}'
@@ -404,7 +402,7 @@ def _hosts_account(hosts: Hosts) -> str:
         f', {{ nkey: {key}, permissions: {{ publish: {{ allow: ["{subject}"] }}, {hears} }} }}'
         for key, subject in asks
     )
-    return f"  {_HOSTS_ACCOUNT} {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
+    return f"  HOSTS {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
 
 
 def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:

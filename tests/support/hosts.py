@@ -106,9 +106,9 @@ class Hosts:
         desk = HostDesk(
             self.config,
             self.office.server.url,
-            agents=lambda: self.office.server.agents,
-            reload=self.office.server.reload,
-            report=lambda line: self.told.append(line.text),
+            lambda: self.office.server.agents,
+            self.office.server.reload,
+            lambda line: self.told.append(line.text),
         )
         self._desk = asyncio.create_task(desk.run())
 

@@ -71,7 +71,6 @@ class HostDesk:
         self,
         config: Settings,
         url: str,
-        *,
         agents: Callable[[], Sequence[str]],
         reload: Callable[[], None],
         report: Callable[[LogLine], None],
