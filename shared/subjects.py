@@ -60,6 +60,8 @@ COUNTING = (CONDUCTOR, CORTEX)
 """The agents that read what all agents have used of models: for reports, and for the budget of a night."""
 CRITIC = "critic"
 ENGINEER = "engineer"
+OPENING = (CONDUCTOR, ENGINEER, CRITIC, CORTEX, "scout")
+"""The agents that open folders which people sent, and what was worked on at another host."""
 MEMORY_DAEMON = "memory"
 USER = "user"  # People: a mailbox and an identity like any agent's
 GATEWAY = "gateway"  # The process through which people use the office from a browser or a script
@@ -106,6 +108,11 @@ MAX_BATCH_BYTES = 4 * 1024 * 1024  # The most bytes that are grouped into one at
 MAX_ORIGINAL = 16_000  # The most characters of an original that a dead letter quotes
 DUPLICATE_WINDOW = 120.0  # Seconds during which a stream refuses a second message with the same id
 MAX_ACK_PENDING = 1_000  # How many messages of one mailbox may be unacknowledged
+
+OBJECT_CHUNK = 1 << 20  # Bytes of one message of the object store
+OBJECT_CHUNKS = 2_048  # The most messages of one store, which bounds it to 2 GiB
+MAX_OBJECT = 512 << 20  # The most bytes of one object
+OBJECT_TTL = 7 * 86_400.0  # Seconds until an object expires that nobody removed: as long as workspaces stay
 
 # --- subjects ------------------------------------------------------------------------------------
 OFFICE_STATE = "state.office"
@@ -240,9 +247,12 @@ def record(agent: str, kind: str, record_id: str) -> str:
 
 
 DELIVERY, REPLY, INBOX = "delivery", "reply", "inbox"
-GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX)
-"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, and what they
-took out of the inbox.
+PARCELS = "parcels"
+"""The kind of records of what lies in the object store: of a goal's tasks, by the agent that did them, and of
+folders that people sent, by the gateway."""
+GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX, PARCELS)
+"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, what they took
+out of the inbox, and which folders they sent.
 """
 PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people took out of the inbox
 
@@ -350,6 +360,34 @@ def share(budget: str, agent: str, instance: str) -> str:
 def bucket_stream(bucket: str) -> str:
     """The stream behind a bucket."""
     return f"KV_{bucket}"
+
+
+def object_stream(bucket: str) -> str:
+    """The stream behind a bucket of the object store.
+
+    Each owner has its own: objects are replaced by rollups and removed by purges, which name no writer.
+    """
+    return f"OBJ_{bucket}"
+
+
+def object_chunks(bucket: str, key: str) -> str:
+    """The chunks of an object."""
+    return f"$O.{bucket}.C.{key}"
+
+
+def object_meta(bucket: str, name: str) -> str:
+    """What an object is; its ``name`` is in base 64."""
+    return f"$O.{bucket}.M.{name}"
+
+
+def object_info(bucket: str) -> str:
+    """What a store of one's own holds; the answer is the server's STREAM.INFO."""
+    return f"objects.info.{bucket}"
+
+
+def object_purge(bucket: str) -> str:
+    """Remove objects from a store of one's own; the answer is the server's STREAM.PURGE."""
+    return f"objects.purge.{bucket}"
 
 
 def max_deliveries(stream: str, durable: str) -> str:

@@ -46,7 +46,8 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     It may publish and subscribe to these subjects of the office, and send requests to those of memory and of
     the gateway; ``signed_request`` get its name appended, ``serve`` are the requests it answers. ``durables``
     are those of a stream whose position it may ask for; of the streams ``listed`` it may list the subjects.
-    What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that.
+    What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that. The
+    ``stores`` of objects are its own, to fill and to empty.
     """
 
     publish: tuple[str, ...]
@@ -58,6 +59,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     listed: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()
     hear: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
@@ -156,11 +158,25 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
             subjects.dropped("*"),
         ]
         send += [_direct_get(subjects.OFFICE, each) for each in wanted]
+    if name in subjects.OPENING:
+        sent = subjects.record(subjects.GATEWAY, subjects.PARCELS, "*")
+        send += [_direct_get(subjects.OFFICE, sent), *_opens(subjects.GATEWAY)]
     if name in subjects.COUNTING:
         # Not its own: nothing may match two imports, and its records are among them.
         spent = [subjects.record(each, "spending", "*") for each in agents if each != name]
         send += [_direct_get(subjects.OFFICE, record) for record in spent]
     return send
+
+
+def _fills(bucket: str) -> list[str]:
+    """What the owner of a store of objects publishes; nobody else may."""
+    return [subjects.object_chunks(bucket, "*"), subjects.object_meta(bucket, "*"), *_opens(bucket)]
+
+
+def _opens(bucket: str) -> list[str]:
+    """The requests of those who read the objects of a store."""
+    stream = subjects.object_stream(bucket)
+    return [f"$JS.API.DIRECT.GET.{stream}", f"$JS.API.DIRECT.GET.{stream}.>"]
 
 
 def _user_rights() -> Rights:
@@ -205,6 +221,7 @@ def _gateway_rights() -> Rights:
             subjects.presence(name, "*"),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *(subjects.seal(stream) for stream in subjects.LOG),
+            *_fills(subjects.GATEWAY),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
@@ -212,6 +229,7 @@ def _gateway_rights() -> Rights:
         signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
         serve=(subjects.MAILBOX,),
         hear=(*_WORDS, subjects.thoughts("*", "*")),
+        stores=(subjects.GATEWAY,),
     )
 
 
@@ -382,7 +400,9 @@ def _office_account(admin: str, eraser: str) -> str:
         "seal.*",
         "archive.*",
         "$KV.>",
+        "$O.>",
         "$JS.ACK.>",
+        "$JS.API.STREAM.PURGE.*",
         "$JS.API.STREAM.INFO.*",
         "$JS.API.CONSUMER.INFO.>",
         "$JS.API.CONSUMER.LIST.*",
@@ -475,8 +495,14 @@ def _renamed(rights: Rights) -> list[tuple[str, str]]:
     infos = (
         (f"$JS.API.CONSUMER.INFO.{'.'.join(each)}", subjects.position(*each)) for each in rights.durables
     )
+    stores = [
+        (f"$JS.API.STREAM.{verb}.{subjects.object_stream(each)}", local(each))
+        for each in rights.stores
+        for verb, local in (("INFO", subjects.object_info), ("PURGE", subjects.object_purge))
+    ]
     return [
         *infos,
+        *stores,
         *((f"$JS.API.STREAM.INFO.{each}", subjects.listing(each)) for each in rights.listed),
     ]
 

@@ -88,6 +88,7 @@ def _streams() -> list[dict[str, Any]]:
         _bucket(subjects.TURNS_BUCKET, ttl=subjects.TURN_TTL),
         _bucket(subjects.BUDGETS_BUCKET, ttl=subjects.BUDGET_TTL),
         _bucket(subjects.IDENTITIES_BUCKET),
+        _object_store(subjects.GATEWAY),
     ]
 
 
@@ -127,6 +128,18 @@ def _bucket(name: str, *, ttl: float = 0.0) -> dict[str, Any]:
         # An agent may write its own entries; with a rollup it could remove those of all.
         allow_rollup_hdrs=False,
         duplicate_window=int(min(ttl or subjects.DUPLICATE_WINDOW, subjects.DUPLICATE_WINDOW) * SECOND),
+    )
+
+
+def _object_store(bucket: str) -> dict[str, Any]:
+    """A store of files, bounded by its messages: a bound in bytes would be taken from the office's disk now."""
+    return _stream(
+        subjects.object_stream(bucket),
+        [subjects.object_chunks(bucket, "*"), subjects.object_meta(bucket, "*")],
+        allow_rollup_hdrs=True,
+        max_msgs=subjects.OBJECT_CHUNKS,
+        max_msg_size=subjects.OBJECT_CHUNK + 4_096,
+        max_age=int(subjects.OBJECT_TTL * SECOND),
     )
 
 

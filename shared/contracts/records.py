@@ -246,6 +246,35 @@ class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):
     budget: GoalBudget | None = None
 
 
+class StoredObject(Contract, frozen=True, kw_only=True):
+    """A file in the object store: the bytes whose SHA-256 is ``digest``, under ``key`` in ``bucket``."""
+
+    bucket: Token
+    key: Token
+    name: Annotated[str, text_up_to(300)]
+    size: Count
+    digest: Annotated[str, text_up_to(64)]
+
+
+class Parcel(Contract, frozen=True, kw_only=True):
+    """A state of files, in ``objects`` of which the last lists them all; see shared/sandbox/parcels.py.
+
+    ``workspace`` names whose it is; ``host`` is where it was packed. A folder that a person sent has a
+    ``source`` instead, its path where it was packed.
+    """
+
+    workspace: OptionalToken = ""
+    host: Annotated[str, text_up_to(100)] = ""
+    source: Annotated[str, text_up_to(4_096)] = ""
+    objects: tuple[StoredObject, ...] = ()
+
+
+class ParcelsStored(Envelope, frozen=True, kw_only=True, tag="parcels_stored.v1"):
+    """The files of a goal's tasks as an agent stored them last, or a folder that a person sent."""
+
+    parcels: tuple[Parcel, ...] = ()
+
+
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
     """The conductor's state changed: for one ``goal``, or for all (``active`` goals by state).
 

@@ -559,6 +559,25 @@ EXAMPLES: tuple[c.Contract, ...] = (
         said=SAID,
         budget=BUDGET,
     ),
+    c.ParcelsStored(
+        **header(63, "engineer", "user"),
+        parcels=(
+            c.Parcel(
+                workspace=TASK_ID,
+                host="north",
+                source="/home/ada/parser",
+                objects=(
+                    c.StoredObject(
+                        bucket="engineer-north",
+                        key="674b2f00-6f1c",
+                        name=f"{GOAL_ID}/{TASK_ID}/0",
+                        size=48_213,
+                        digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                    ),
+                ),
+            ),
+        ),
+    ),
     c.StateChanged(
         **header(13, "conductor", "user"),
         state=c.OfficeState.REVIEW,
