@@ -71,6 +71,9 @@ ADMIN = "admin"  # The operator's identity: provisions streams, and nothing runs
 ERASER = "eraser"  # Erases single messages of the log, on the order of a person and for nobody else
 ERASER_INBOX = f"_INBOX_{ERASER}"
 """Where it gets answers: it shares the admin's account, and may not hear what that is answered."""
+OFFICE_HOST = "office"  # The host of the office itself; others join under names of their own
+TAKEN = "taken"
+"""In the place of a host: who takes over from a process that is gone. No host can have this name."""
 RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
@@ -332,9 +335,29 @@ def peer(agent: str, instance: str) -> str:
     return f"peer.{agent}.{instance}"
 
 
-def presence(agent: str, instance: str) -> str:
-    """The directory entry of one process, which expires unless it is renewed."""
-    return f"$KV.{AGENTS_BUCKET}.{agent}.{instance}"
+def presence(agent: str, host: str, instance: str) -> str:
+    """The directory entry of one process, which expires unless it is renewed; a host writes its own alone."""
+    return f"$KV.{AGENTS_BUCKET}.{agent}.{host}.{instance}"
+
+
+def taken(agent: str, instance: str) -> str:
+    """Which process takes over from one that is gone: every process of the agent may write that."""
+    return presence(agent, TAKEN, instance)
+
+
+def host_of(instance: str) -> str:
+    """The host of a process: what joined has its name ahead of the id of each of its processes."""
+    return instance.rpartition("-")[0] or OFFICE_HOST
+
+
+def joining(host: str) -> str:
+    """A host asks to join as ``host``, with the key of its token; nothing stores that."""
+    return f"hosts.join.{host}"
+
+
+def asking(host: str) -> str:
+    """A host that joined tells the office something, such as that it leaves; nothing stores that."""
+    return f"hosts.ask.{host}"
 
 
 def lease(name: str) -> str:

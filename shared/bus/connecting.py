@@ -1,9 +1,11 @@
 """Opening a connection: the server found, the key and what it signs, and whether another try makes sense."""
 
 import asyncio
+import contextlib
+import hmac
 import os
 from base64 import b32decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,10 @@ import msgspec
 import nats.errors
 from nats.aio.client import Client
 
+from shared import subjects
+from shared.bus.hosts import read_membership
 from shared.errors import BusUnavailable, Denied, StartError
+from shared.files import write_atomically
 from shared.settings import Settings
 
 CONNECT_TIMEOUT = 2  # Seconds for one attempt to connect
@@ -39,6 +44,17 @@ def read_seed(name: str, path: Path) -> bytes:
             f"The key of {name!r} cannot be read: {error.strerror} ({path})",
             "'mailroom up' makes the keys; point MAILROOM_STATE_DIR or MAILROOM_KEY_DIR at them",
         ) from None
+
+
+def read_identity(name: str, path: Path) -> tuple[bytes, bytes, str, dict[str, Any]]:
+    """The seed of ``name`` in a file, what its ids derive from, its host, and how connections are encrypted.
+
+    Raises Denied if the seed cannot be read, StartError if what the host was told cannot.
+    """
+    seed, member = read_seed(name, path), read_membership(path.parent)
+    if member is None:
+        return seed, secret_of_ids(seed), subjects.OFFICE_HOST, {}
+    return seed, bytes.fromhex(member.ids.get(name, "")), member.host, member.encryption()
 
 
 async def connect_once(
@@ -165,7 +181,40 @@ def find_url(config: Settings) -> str:
     return office.url
 
 
-# --- signatures with the keys that identities connect with (Ed25519) ---------------------------------
+# --- the keys that identities connect with (Ed25519), and what is signed with them -------------------
+
+
+def ensure_keys(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The public key of each name, after making the seeds that are missing (files of mode 0600).
+
+    Raises StartError if the folder cannot be written or a seed cannot be read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return {name: _public_key(folder / f"{name}.nk") for name in names}
+    except OSError as error:
+        raise StartError(
+            f"The keys in {folder} cannot be used: {error.strerror}",
+            "Make the folder writable, or set MAILROOM_STATE_DIR to one that is",
+        ) from None
+
+
+def _public_key(path: Path) -> str:
+    import nkeys
+
+    if not path.exists():
+        draft = path.with_name(f".{path.name}-{os.getpid()}.new")
+        write_atomically(draft, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER), mode=0o600)
+        with contextlib.suppress(FileExistsError):  # another process made one in the same moment
+            os.link(draft, path)
+        draft.unlink()
+    try:
+        public: bytes = nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key
+        return public.decode()
+    except (nkeys.NkeysError, ValueError):
+        raise StartError(
+            f"The key in {path} is damaged", "Delete the file and start the office again"
+        ) from None
 
 
 def public_key(seed: bytes) -> str:
@@ -174,6 +223,11 @@ def public_key(seed: bytes) -> str:
 
     public: bytes = nkeys.from_seed(bytearray(seed)).public_key
     return public.decode()
+
+
+def secret_of_ids(seed: bytes) -> bytes:
+    """What the ids of an identity derive from (``Bus.derive_id``): its hosts have it too, and not the seed."""
+    return hmac.digest(seed, b"ids", "sha256")
 
 
 def sign(seed: bytes, data: bytes) -> str:

@@ -20,7 +20,7 @@ from shared import subjects
 from shared.bus.bulk import BulkReader, Span
 from shared.bus.client import BusClient, ConnectionLost, headers_of, make_salt
 from shared.bus.commit import Committer, wait_for_turn
-from shared.bus.connecting import connect_once, public_key, read_seed, require_more_time, sign
+from shared.bus.connecting import connect_once, public_key, read_identity, require_more_time, sign
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
 from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, newest, parse_block, read, read_stored
 from shared.contracts import generate_id
@@ -40,6 +40,7 @@ READING = (
     ),
 )
 """What the subjects of requests begin with that change nothing."""
+Headers = Mapping[str, str] | None
 
 
 class Bus:
@@ -47,12 +48,13 @@ class Bus:
 
     It reconnects for ever: while the server is away, commits wait, and consumers resume afterwards. What a
     task publishes waits if it is too much; see ``throttle``.
-    ``instance`` identifies the process among those of the same name.
+    ``instance`` identifies the process among those of the same name; ``host`` is where it runs.
     """
 
     def __init__(self, name: str, *, synced: bool = True) -> None:
         self.name = name
         self.instance = generate_id().replace("-", "")[-12:]
+        self.host = subjects.OFFICE_HOST
         self._client = BusClient()
         self._synced = synced
         self._office = Committer(self._client, self._last_payload, synced=synced)
@@ -60,7 +62,8 @@ class Bus:
         self._memory_started: asyncio.Future[None]
         self._consumers: list[Consumer] = []
         self._services: list[Any] = []
-        self._secret = b""
+        self._secret = self._ids = b""
+        self._encryption: dict[str, Any] = {}
         self._url = ""
         self._last_error = ""
         self.reconnected_at = float("-inf")
@@ -86,7 +89,10 @@ class Bus:
         return bus
 
     async def _open(self, url: str, seed: Path, wait: float) -> None:
-        self._secret, self._url = read_seed(self.name, seed), url
+        self._secret, self._ids, self.host, self._encryption = read_identity(self.name, seed)
+        self._url = url
+        if self.host != subjects.OFFICE_HOST:
+            self.instance = f"{self.host}-{self.instance}"
         deadline = asyncio.get_running_loop().time() + wait
         while True:
             try:
@@ -112,7 +118,7 @@ class Bus:
     def _options(self, ending: str = "") -> dict[str, Any]:
         """How a connection of this process is named, and where it gets answers."""
         inbox = {"inbox_prefix": subjects.ERASER_INBOX} if self.name == subjects.ERASER else {}
-        return {"name": f"{self.name}-{self.instance}{ending}", **inbox}
+        return {"name": f"{self.name}-{self.instance}{ending}", **inbox, **self._encryption}
 
     def _committers(self) -> list[Committer]:
         return [self._office] if self._memory is None else [self._office, self._memory]
@@ -149,8 +155,7 @@ class Bus:
 
     def derive_id(self, *parts: str) -> str:
         """The same id for the same parts in every process of this name; others cannot guess it."""
-        digest = hmac.digest(self._secret, "\0".join(parts).encode(), "sha256")
-        return digest.hex()[:32]
+        return hmac.digest(self._ids, "\0".join(parts).encode(), "sha256").hex()[:32]
 
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Store all entries in OFFICE or none; see Committer.commit."""
@@ -192,9 +197,7 @@ class Bus:
             raise BusUnavailable(f"No answer on {entry.subject!r} within {timeout:g} s") from None
         return seq
 
-    async def publish(
-        self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def publish(self, subject: str, payload: bytes, *, headers: Headers = None) -> None:
         """Publish without waiting for an answer; there may be no subscriber.
 
         Raises BusUnavailable if the connection is closed or its buffer full.
@@ -206,7 +209,7 @@ class Bus:
             raise BusUnavailable(f"Publishing on {subject!r} failed: {error}") from None
 
     async def store(
-        self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None, timeout: float = 5.0
+        self, subject: str, payload: bytes, *, headers: Headers = None, timeout: float = 5.0
     ) -> dict[str, Any]:
         """Store one message in the stream of its subject; returns the server's answer.
 
@@ -225,12 +228,7 @@ class Bus:
         return answer
 
     async def request(
-        self,
-        subject: str,
-        payload: bytes = b"",
-        *,
-        timeout: float = 5.0,
-        headers: Mapping[str, str] | None = None,
+        self, subject: str, payload: bytes = b"", *, timeout: float = 5.0, headers: Headers = None
     ) -> bytes:
         """Send a request and wait for the answer.
 
@@ -247,7 +245,7 @@ class Bus:
         subject: str,
         payload: bytes,
         timeout: float,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         *,
         by_stream: bool = False,
     ) -> Msg:
@@ -395,11 +393,11 @@ class Bus:
         await self._client.subscribe_directly(subjects.AUDIT_ALL, take)
         await self._client.flush()
 
-    async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:
-        """Answer each request on ``subject`` with what ``handler()`` returns."""
+    async def answer(self, subject: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        """Answer each request on ``subject`` with what ``handler(subject, payload)`` returns."""
 
         async def respond(message: Msg) -> None:
-            await message.respond(handler())
+            await message.respond(await handler(message.subject, message.data))
 
         await self._client.subscribe(subject, cb=respond)
         await self._client.flush()
@@ -493,6 +491,6 @@ class Bus:
             await consumer.reconnected()
 
 
-def _traced(headers: Mapping[str, str] | None) -> dict[str, str] | None:
+def _traced(headers: Headers) -> dict[str, str] | None:
     """``headers`` with the present trace."""
     return {**(trace_headers() or {}), **(headers or {})} or None

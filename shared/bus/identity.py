@@ -6,16 +6,14 @@ an agent could have a stored message of its own delivered onto another's subject
 Across accounts such a reply lands in the account of the requester, where no stream listens.
 """
 
-import contextlib
 import json
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from shared import subjects
-from shared.errors import StartError
+from shared.bus.hosts import Hosts, read_hosts
 from shared.files import write_atomically
 from shared.settings import Settings
 
@@ -26,6 +24,7 @@ _PEOPLE_VERBS = tuple(map(subjects.memory, subjects.MEMORY_PEOPLE_VERBS))
 _WORDS = (subjects.words("*"),)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
+_HOSTS_ACCOUNT = "HOSTS"
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
 """The one request to the server itself that leaves its system account, for the gateway alone: numbers, and
 nothing of its configuration or its clients."""
@@ -62,14 +61,14 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     stores: tuple[str, ...] = ()
 
 
-def rights_of(name: str, agents: Sequence[str]) -> Rights:
-    """The rights of an identity by its name, in an office of ``agents``."""
+def rights_of(name: str, agents: Sequence[str], host: str = subjects.OFFICE_HOST) -> Rights:
+    """The rights of an identity by its name, in an office of ``agents``; of its processes on ``host``."""
     if name == subjects.USER:
         return _user_rights()
     if name == subjects.GATEWAY:
         return _gateway_rights()
     follows = (subjects.control(name), subjects.task(name, "*", "*", subjects.CANCELLED))
-    publish = (*_sends_of_all(name, agents), *_sends_of_some(name, agents))
+    publish = (*_sends_of_all(name, agents), *_sends_of_host(name, host), *_sends_of_some(name, agents))
     if name == subjects.MEMORY_DAEMON:
         signed = (f"{subject}.*" for subject in (*_SIGNED_VERBS, *_PEOPLE_VERBS))
         leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
@@ -103,7 +102,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         *_own_subjects(name),
         subjects.event(name, ">"),
         subjects.dead(name),
-        subjects.presence(name, "*"),
+        subjects.taken(name, "*"),
         subjects.turn("*", name, "*"),
         subjects.share("*", name, "*"),
         subjects.approval_asked(name, "*"),
@@ -113,12 +112,17 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         _direct_get(subjects.OFFICE, subjects.record(name, "*", "*")),
         *(subject for durable in subjects.mailboxes(name) for subject in _pulls(subjects.OFFICE, durable)),
         *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
-        _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
+        _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.TURNS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.BUDGETS_BUCKET)}",
         _direct_get(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity("*")),
     ]
+
+
+def _sends_of_host(name: str, host: str) -> list[str]:
+    """What an agent may publish and ask for on one host alone: other hosts' users may not."""
+    return [subjects.presence(name, host, "*")]
 
 
 def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
@@ -218,7 +222,7 @@ def _gateway_rights() -> Rights:
             subjects.forgetting("*"),
             subjects.approval_answered("*", "*"),
             subjects.event(name, ">"),
-            subjects.presence(name, "*"),
+            *_sends_of_host(name, subjects.OFFICE_HOST),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *(subjects.seal(stream) for stream in subjects.LOG),
             *_fills(subjects.GATEWAY),
@@ -307,42 +311,6 @@ def _direct_get(stream: str, subject: str) -> str:
     return f"$JS.API.DIRECT.GET.{stream}.{subject}"
 
 
-# --- keys ----------------------------------------------------------------------------------------
-
-
-def ensure_keys(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The public key of each name, after making the seeds that are missing (files of mode 0600).
-
-    Raises StartError if the folder cannot be written or a seed cannot be read.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return {name: _public_key(folder / f"{name}.nk") for name in names}
-    except OSError as error:
-        raise StartError(
-            f"The keys in {folder} cannot be used: {error.strerror}",
-            "Make the folder writable, or set MAILROOM_STATE_DIR to one that is",
-        ) from None
-
-
-def _public_key(path: Path) -> str:
-    import nkeys
-
-    if not path.exists():
-        draft = path.with_name(f".{path.name}-{os.getpid()}.new")
-        write_atomically(draft, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER), mode=0o600)
-        with contextlib.suppress(FileExistsError):  # another process made one in the same moment
-            os.link(draft, path)
-        draft.unlink()
-    try:
-        public: bytes = nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key
-        return public.decode()
-    except (nkeys.NkeysError, ValueError):
-        raise StartError(
-            f"The key in {path} is damaged", "Delete the file and start the office again"
-        ) from None
-
-
 # --- the server's configuration ------------------------------------------------------------------
 
 
@@ -354,6 +322,7 @@ def write_server_config(
     ``keys`` are the public keys of the agents, the user, the admin and the eraser; ``store`` is the folder of
     JetStream's files as the server sees it, ``max_store`` its limit in bytes.
     """
+    hosts = read_hosts(settings.keys)
     text = "\n".join(
         [
             "# Written by Mailroom; changes are overwritten.",
@@ -364,10 +333,8 @@ def write_server_config(
             "accounts {",
             *([_system_account()] if subjects.GATEWAY in agents else []),
             _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),
-            *(
-                _account(name, rights_of(name, agents), keys[name], agents)
-                for name in (*agents, subjects.USER)
-            ),
+            *([_hosts_account(hosts)] if hosts.joined or hosts.invited else []),
+            *(_account(name, keys[name], agents, hosts) for name in (*agents, subjects.USER)),
             "}",
             "",
         ]
@@ -399,6 +366,8 @@ def _office_account(admin: str, eraser: str) -> str:
         "record.>",
         "seal.*",
         "archive.*",
+        subjects.joining("*"),
+        subjects.asking("*"),
         "$KV.>",
         "$O.>",
         "$JS.ACK.>",
@@ -429,9 +398,30 @@ def _system_account() -> str:
     return f"  {SYSTEM_ACCOUNT} {{\n{_list('exports', exports)}  }}"
 
 
-def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
+def _hosts_account(hosts: Hosts) -> str:
+    """Who may ask the office itself: what a token was made for to join, and each host that joined."""
+    asks = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
+    asks += [(each.key, subjects.asking(name)) for name, each in hosts.joined.items()]
+    imports = [_import("service", OFFICE_ACCOUNT, subject) for _, subject in asks]
+    hears = 'subscribe: { allow: ["_INBOX.>"] }'
+    users = ", ".join(
+        f'{{ nkey: {key}, permissions: {{ publish: {{ allow: ["{subject}"] }}, {hears} }} }}'
+        for key, subject in asks
+    )
+    return f"  {_HOSTS_ACCOUNT} {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
+
+
+def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
+    """The account of an identity: a user for the office, and one for each host that has it as a role.
+
+    It imports what any of them may use; the permissions of each user are those of its host.
+    """
+    rights = rights_of(name, agents)
+    users = {subjects.OFFICE_HOST: key, **hosts.keys_of(name)}
+    of_hosts = {host: rights_of(name, agents, host) for host in users}
     memory = _account_name(subjects.MEMORY_DAEMON)
-    imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.publish]
+    sends = dict.fromkeys(subject for each in of_hosts.values() for subject in each.publish)
+    imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in sends]
     if name not in subjects.PEOPLE and subjects.SUBMIT in rights.publish:
         # What people submit counts as what a person said.
         imports.remove(_import("service", OFFICE_ACCOUNT, subjects.SUBMIT))
@@ -464,6 +454,16 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         # As a service: an agent answers the server, and never learns or reaches an inbox of people's.
         only = f"accounts: [ {_account_name(subjects.USER)} ]"
         exports.append(f'{{ service: "$SRV.>", response_type: stream, {only} }}')
+    written = ", ".join(
+        f"{{ nkey: {users[host]}, permissions: {{ {_permissions(name, each)} }} }}"
+        for host, each in of_hosts.items()
+    )
+    lists = _list("exports", exports) + _list("imports", imports)
+    return f"  {_account_name(name)} {{\n    users: [ {written} ]\n{lists}  }}"
+
+
+def _permissions(name: str, rights: Rights) -> str:
+    """What a user may publish and subscribe to in the account of ``name``."""
     peers = subjects.peer(name, "*")
     publish = [*rights.publish, *rights.request, *rights.signed_request, *rights.tell, "_INBOX.>", peers]
     publish += [local for _, local in _renamed(rights)]
@@ -475,12 +475,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         # The subjects the server makes up for answers to requests from other accounts.
         publish.append("_R_.>")
     subscribe = ["_INBOX.>", "$SRV.>", peers, *rights.subscribe, *rights.hear, *rights.serve]
-    permissions = (
-        f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
-    )
-    user = f"{{ nkey: {key}, permissions: {{ {permissions} }} }}"
-    lists = _list("exports", exports) + _list("imports", imports)
-    return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{lists}  }}"
+    return f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
 
 
 def _subscription(subject: str) -> str:

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -24,6 +25,9 @@ MISSING = 2.0
 """Seconds without a connection after which a process counts as gone whose id cannot be checked from here: one
 that only lost its connection is back within half a second."""
 ANSWER_TIMEOUT = 1.0  # Seconds until a process must answer; one that is frozen never does
+SILENT = 4.0
+"""Seconds without an answer after which a process of another host counts as gone: a host that vanished leaves
+its connections open, and the server notices only later."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,14 +43,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def this(cls, instance: str) -> Self:
-        """The calling process."""
-        space = Path("/proc/self/ns/pid")
-        return cls(
-            instance=instance,
-            host=socket.gethostname(),
-            space=str(space.readlink()) if space.is_symlink() else "",
-            pid=os.getpid(),
-        )
+        """The calling process; on a host that joined, whose name is its own: machines may be called alike."""
+        space, host = Path("/proc/self/ns/pid"), subjects.host_of(instance)
+        number = str(space.readlink()) if space.is_symlink() else ""
+        if host == subjects.OFFICE_HOST:
+            return cls(instance=instance, host=socket.gethostname(), space=number, pid=os.getpid())
+        return cls(instance=instance, host=host, space=f"{host} {number}", pid=os.getpid())
 
     def is_running(self, here: "Holder") -> bool | None:
         """Whether the process runs; None if ``here`` is on another host, or in another PID namespace."""
@@ -75,36 +77,52 @@ class Liveness:
     """Whether processes of the bus's own name are still there; ``here`` is this one.
 
     One is gone if its process id is no longer on this machine. Of one elsewhere that is not known: it is gone
-    if the server has had no connection of it for MISSING seconds. One that is frozen keeps its connection.
+    if the server has had no connection of it for MISSING seconds. One that is frozen keeps its connection; on
+    another host it is gone after SILENT seconds, in which the server has answered this process.
     """
 
     def __init__(self, bus: Bus, here: Holder) -> None:
         self._bus = bus
         self._here = here
         self._missing: dict[str, float] = {}
+        self.silent: dict[str, float] = {}
+        """Since when processes do not answer that have a connection."""
 
     async def is_gone(self, holder: Holder) -> bool:
-        """Whether the process is gone; call it every second or so until it is."""
+        """Whether the process is gone; call it every second or so until it is. Raises BusError."""
         running = holder.is_running(self._here)
         if running is not None:
             return not running
-        if await self._is_connected(holder.instance):
-            self._missing.pop(holder.instance, None)
-            return False
         now = time.monotonic()
-        return now - self._missing.setdefault(holder.instance, now) >= MISSING
+        connected = await self.is_connected(holder.instance)
+        if connected is False:
+            return now - self._missing.setdefault(holder.instance, now) >= MISSING
+        self._missing.pop(holder.instance, None)
+        since = max(self.silent.get(holder.instance, now), self._bus.reconnected_at)
+        if connected or subjects.host_of(holder.instance) == self._bus.host or now - since < SILENT:
+            return False
+        # Is it this process that hears nothing?
+        await self._bus.last(
+            subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.taken(self._bus.name, "x")
+        )
+        return not await self.is_connected(holder.instance)
 
     async def ask(self, instance: str) -> bytes:
         """A process's answer; raises NoResponders without a connection, BusUnavailable if it is silent."""
         return await self._bus.request(subjects.peer(self._bus.name, instance), timeout=ANSWER_TIMEOUT)
 
-    async def _is_connected(self, instance: str) -> bool:
+    async def is_connected(self, instance: str) -> bool | None:
+        """Whether a process answers; None if it has a connection and does not."""
+        asked_at = time.monotonic()
         try:
             await self.ask(instance)
         except NoResponders:
+            self.silent.pop(instance, None)
             return False
         except BusUnavailable:
-            return True
+            self.silent.setdefault(instance, asked_at)
+            return None
+        self.silent.pop(instance, None)
         return True
 
 
@@ -132,8 +150,10 @@ class Peers:
     decide who works.
 
     No clock is compared with another process's. Of several survivors one hands the messages back: the one
-    that puts itself into the presence, by compare-and-set. It removes the presence when that is done; if it
-    dies before, another finds it there.
+    that stores that it takes over, by compare-and-set. It removes that and the presence when it is done; if
+    it dies before, another finds it there. The presence of a process of another host it cannot remove: both
+    expire. As long as the server gives such a process messages, because it has not noticed that the host is
+    gone, these are handed back too.
     """
 
     def __init__(self, bus: Bus, consumers: Sequence[Consumer]) -> None:
@@ -141,7 +161,7 @@ class Peers:
         self._consumers = consumers
         self._here = Holder.this(bus.instance)
         self._liveness = Liveness(bus, self._here)
-        self._known: dict[str, tuple[Presence, int]] = {}
+        self._known: dict[str, tuple[Holder, int]] = {}
         self._taken: dict[str, int] = {}
         self._returned_at = float("-inf")
         self._read_at = float("-inf")
@@ -172,18 +192,17 @@ class Peers:
         if time.monotonic() - self._read_at > READ_INTERVAL:
             self._known = await self._read()
             self._read_at = time.monotonic()
-        for name, (presence, _) in list(self._known.items()):
-            if name not in self._taken and await self._liveness.is_gone(_holder(presence)):
-                await self._take(name)
+        known = {name: holder for name, (holder, _) in self._known.items() if name not in self._taken}
+        gone = await asyncio.gather(*map(self._liveness.is_gone, known.values()))
+        for name in itertools.compress(known, gone):
+            await self._take(name)
         # A process that starts alone also finds what one left whose presence has expired. A server that was
         # killed has forgotten what was handed back.
         if self._taken or (not self._checked.is_set() and not self._known) or self._is_server_back():
             await self._return_unfinished(list(self._taken))
             self._returned_at = time.monotonic()
             for name in list(self._taken):
-                # Remove the presence of a process of which nothing is left
-                await self._replace(name, b"", {"KV-Operation": "DEL", EXPECTED: str(self._taken[name])})
-                del self._taken[name]
+                await self._settle(name)
             self._dropped.clear()
         await self.return_lost()
 
@@ -199,33 +218,50 @@ class Peers:
         back = self._bus.reconnected_at
         return back > self._returned_at - MISSING and time.monotonic() - back > MISSING
 
-    async def _read(self) -> dict[str, tuple[Presence, int]]:
-        """The presences of the other processes, and their positions."""
-        stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-        request = {"multi_last": [subjects.presence(self._bus.name, "*")], "batch": 1_000}
-        found = {}
+    async def _read(self) -> dict[str, tuple[Holder, int]]:
+        """The other processes, or who takes over from them; and the position of that, 0 if nobody does."""
+        stream, name = subjects.bucket_stream(subjects.AGENTS_BUCKET), self._bus.name
+        request = {"multi_last": [subjects.presence(name, "*", "*")], "batch": 1_000}
+        found: dict[str, tuple[Holder, int]] = {}
+        marks: dict[str, Stored] = {}
         async for stored in self._bus.read(stream, request):
-            if not stored.data:
-                continue
-            entry = Presence.from_json(stored.data)
-            if entry.instance != self._bus.instance:
-                found[entry.instance] = (entry, stored.seq)
-        return found
+            host, instance = stored.subject.split(".")[3:]
+            if host == subjects.TAKEN:
+                marks[instance] = stored
+            elif stored.data and instance != self._bus.instance:
+                found[instance] = _holder(Presence.from_json(stored.data)), 0
+        for instance, stored in marks.items():
+            if not stored.data and instance in found:
+                found[instance] = found[instance][0], stored.seq
+            elif stored.data and instance == self._bus.instance:  # another took this one for gone
+                await self._mark(instance, b"", stored.seq)
+            elif stored.data:
+                found[instance] = msgspec.json.decode(stored.data, type=Holder), stored.seq
+        return {name: each for name, each in found.items() if each[0].instance != self._bus.instance}
 
     async def _take(self, instance: str) -> None:
-        """Put this process into the presence of one that is gone, unless another was faster."""
-        presence, seq = self._known.pop(instance)
-        here = self._here
-        taken = msgspec.structs.replace(presence, host=here.host, space=here.space, pid=here.pid)
-        if now := await self._replace(instance, taken.to_json(), {EXPECTED: str(seq)}):
+        """Put this process down as taking over from one that is gone, unless another was faster."""
+        _, seq = self._known.pop(instance)
+        if now := await self._mark(instance, msgspec.json.encode(self._here), seq):
             self._taken[instance] = now
 
-    async def _replace(self, instance: str, presence: bytes, headers: Mapping[str, str]) -> int:
-        """Store another presence of a process; returns its position, 0 if another process was faster."""
+    async def _settle(self, instance: str) -> None:
+        """Remove a process of which nothing is left, or take back that it is gone."""
+        host, back = subjects.host_of(instance), None
+        if host != self._bus.host and (back := await self._liveness.is_connected(instance)) is None:
+            return  # what it is given meanwhile is handed back next time
+        if host == self._bus.host:
+            subject = subjects.presence(self._bus.name, host, instance)
+            await self._bus.store(subject, b"", headers={"KV-Operation": "DEL"})
+        if back or host == self._bus.host:
+            await self._mark(instance, b"", self._taken[instance])
+        del self._taken[instance]
+
+    async def _mark(self, instance: str, by: bytes, seq: int) -> int:
+        """Store who takes over; returns its position, 0 if another process was faster."""
+        headers = {EXPECTED: str(seq), **({} if by else {"KV-Operation": "DEL"})}
         try:
-            answer = await self._bus.store(
-                subjects.presence(self._bus.name, instance), presence, headers=headers
-            )
+            answer = await self._bus.store(subjects.taken(self._bus.name, instance), by, headers=headers)
         except BusUnavailable:
             raise
         except BusError:
@@ -279,7 +315,7 @@ class Peers:
 
     async def _held_by(self, instance: str) -> Held:
         """What a process has in hand; nothing if it does not answer, which a frozen one never does."""
-        for _ in range(ANSWER_TRIES):
+        for _ in range(1 if instance in self._liveness.silent else ANSWER_TRIES):
             try:
                 return msgspec.json.decode(await self._liveness.ask(instance), type=Held)
             except NoResponders:
@@ -292,7 +328,7 @@ class Peers:
     def _own(self) -> Held:
         return {name: held for consumer in self._consumers for name, held in consumer.in_hand.items()}
 
-    def _own_answer(self) -> bytes:
+    async def _own_answer(self, _: str, __: bytes) -> bytes:
         return msgspec.json.encode(self._own())
 
 

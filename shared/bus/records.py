@@ -283,19 +283,23 @@ def refreshed(change: TaskChanged, **changes: object) -> TaskChanged:
 async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
     """The presence of every process of ``agent`` at work (default: of every agent), by agent and start.
 
-    Left out are the entries of processes that ended, which are empty, and what an agent wrote that is no
-    presence, or is another's. The bucket is read page by page: the last messages of more than 1,024 subjects
-    are refused, and one agent can write as many entries. Raises BusError.
+    Left out are the entries of processes that ended, which are empty, or from which another took over, and
+    what an agent wrote that is no presence, or is another's. The bucket is read page by page: the last
+    messages of more than 1,024 subjects are refused, and one agent can write as many entries. Raises
+    BusError.
     """
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     found: dict[str, deque[Stored]] = {}
+    gone = set()
     position = 1
     while True:
-        request = {"seq": position, "next_by_subj": subjects.presence(agent, "*"), "batch": 1_000}
+        request = {"seq": position, "next_by_subj": subjects.presence(agent, "*", "*"), "batch": 1_000}
         page = [stored async for stored in bus.read(stream, request)]
         for stored in page:
-            if stored.data:
-                written_by = stored.subject.split(".")[2]
+            _, _, written_by, host, instance = stored.subject.split(".")
+            if host == subjects.TAKEN and stored.data:
+                gone.add((written_by, instance))
+            elif stored.data:
                 found.setdefault(written_by, deque(maxlen=2 * MAX_PROCESSES)).append(stored)
         if len(page) < 1_000:
             break
@@ -304,6 +308,7 @@ async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
         presence
         for each in found.values()
         for presence in list(filter(None, map(_presence_in, each)))[-MAX_PROCESSES:]
+        if (presence.agent, presence.instance) not in gone
     ]
     return sorted(latest, key=lambda presence: (presence.agent, presence.started_at))
 
@@ -323,7 +328,10 @@ def _presence_in(stored: Stored) -> Presence | None:
     except ValueError as error:
         log.warning("presence_unreadable", subject=stored.subject, reason=str(error))
         return None
-    if presence is not None and stored.subject != subjects.presence(presence.agent, presence.instance):
+    if presence is None:
+        return None
+    host = subjects.host_of(presence.instance)
+    if stored.subject != subjects.presence(presence.agent, host, presence.instance):
         log.warning("presence_of_another", subject=stored.subject, agent=presence.agent)
         return None
     return presence

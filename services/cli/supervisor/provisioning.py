@@ -15,7 +15,8 @@ from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.access.credentials import TOKEN_FILE, keep_command_token
 from shared.bus import Bus
-from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
+from shared.bus.connecting import ensure_keys
+from shared.bus.identity import OFFICE_ACCOUNT, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, MailroomError, StartError
 from shared.files import write_atomically
