@@ -112,11 +112,6 @@ MAX_ORIGINAL = 16_000  # The most characters of an original that a dead letter q
 DUPLICATE_WINDOW = 120.0  # Seconds during which a stream refuses a second message with the same id
 MAX_ACK_PENDING = 1_000  # How many messages of one mailbox may be unacknowledged
 
-OBJECT_CHUNK = 1 << 20  # Bytes of one message of the object store
-OBJECT_CHUNKS = 2_048  # The most messages of one store, which bounds it to 2 GiB
-MAX_OBJECT = 512 << 20  # The most bytes of one object
-OBJECT_TTL = 7 * 86_400.0  # Seconds until an object expires that nobody removed: as long as workspaces stay
-
 # --- subjects ------------------------------------------------------------------------------------
 OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
@@ -383,34 +378,6 @@ def share(budget: str, agent: str, instance: str) -> str:
 def bucket_stream(bucket: str) -> str:
     """The stream behind a bucket."""
     return f"KV_{bucket}"
-
-
-def object_stream(bucket: str) -> str:
-    """The stream behind a bucket of the object store.
-
-    Each owner has its own: objects are replaced by rollups and removed by purges, which name no writer.
-    """
-    return f"OBJ_{bucket}"
-
-
-def object_chunks(bucket: str, key: str) -> str:
-    """The chunks of an object."""
-    return f"$O.{bucket}.C.{key}"
-
-
-def object_meta(bucket: str, name: str) -> str:
-    """What an object is; its ``name`` is in base 64."""
-    return f"$O.{bucket}.M.{name}"
-
-
-def object_info(bucket: str) -> str:
-    """What a store of one's own holds; the answer is the server's STREAM.INFO."""
-    return f"objects.info.{bucket}"
-
-
-def object_purge(bucket: str) -> str:
-    """Remove objects from a store of one's own; the answer is the server's STREAM.PURGE."""
-    return f"objects.purge.{bucket}"
 
 
 def max_deliveries(stream: str, durable: str) -> str:

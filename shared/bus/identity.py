@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from shared import subjects
+from shared.bus import stores
 from shared.bus.hosts import Hosts, read_hosts
 from shared.files import write_atomically
 from shared.settings import Settings
@@ -164,23 +165,12 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
         send += [_direct_get(subjects.OFFICE, each) for each in wanted]
     if name in subjects.OPENING:
         sent = subjects.record(subjects.GATEWAY, subjects.PARCELS, "*")
-        send += [_direct_get(subjects.OFFICE, sent), *_opens(subjects.GATEWAY)]
+        send += [_direct_get(subjects.OFFICE, sent), *stores.opens(subjects.GATEWAY)]
     if name in subjects.COUNTING:
         # Not its own: nothing may match two imports, and its records are among them.
         spent = [subjects.record(each, "spending", "*") for each in agents if each != name]
         send += [_direct_get(subjects.OFFICE, record) for record in spent]
     return send
-
-
-def _fills(bucket: str) -> list[str]:
-    """What the owner of a store of objects publishes; nobody else may."""
-    return [subjects.object_chunks(bucket, "*"), subjects.object_meta(bucket, "*"), *_opens(bucket)]
-
-
-def _opens(bucket: str) -> list[str]:
-    """The requests of those who read the objects of a store."""
-    stream = subjects.object_stream(bucket)
-    return [f"$JS.API.DIRECT.GET.{stream}", f"$JS.API.DIRECT.GET.{stream}.>"]
 
 
 def _user_rights() -> Rights:
@@ -225,7 +215,7 @@ def _gateway_rights() -> Rights:
             *_sends_of_host(name, subjects.OFFICE_HOST),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *(subjects.seal(stream) for stream in subjects.LOG),
-            *_fills(subjects.GATEWAY),
+            *stores.fills(subjects.GATEWAY),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
@@ -418,7 +408,9 @@ def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
     """
     rights = rights_of(name, agents)
     users = {subjects.OFFICE_HOST: key, **hosts.keys_of(name)}
-    of_hosts = {host: rights_of(name, agents, host) for host in users}
+    of_hosts = {
+        host: stores.with_stores(rights_of(name, agents, host), name, host, hosts) for host in users
+    }
     memory = _account_name(subjects.MEMORY_DAEMON)
     sends = dict.fromkeys(subject for each in of_hosts.values() for subject in each.publish)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in sends]
@@ -435,7 +427,8 @@ def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
         imports += [
             _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request
         ]
-    imports += [_import("service", OFFICE_ACCOUNT, subject, to=local) for subject, local in _renamed(rights)]
+    renamed = dict.fromkeys(pair for each in of_hosts.values() for pair in _renamed(each))
+    imports += [_import("service", OFFICE_ACCOUNT, subject, to=local) for subject, local in renamed]
     if name == subjects.GATEWAY:
         imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
     imports += [_subscription(subject) for subject in rights.subscribe]
@@ -490,14 +483,9 @@ def _renamed(rights: Rights) -> list[tuple[str, str]]:
     infos = (
         (f"$JS.API.CONSUMER.INFO.{'.'.join(each)}", subjects.position(*each)) for each in rights.durables
     )
-    stores = [
-        (f"$JS.API.STREAM.{verb}.{subjects.object_stream(each)}", local(each))
-        for each in rights.stores
-        for verb, local in (("INFO", subjects.object_info), ("PURGE", subjects.object_purge))
-    ]
     return [
         *infos,
-        *stores,
+        *stores.renamed(rights.stores),
         *((f"$JS.API.STREAM.INFO.{each}", subjects.listing(each)) for each in rights.listed),
     ]
 

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from shared import subjects
+from shared.bus import stores
 from shared.bus.connection import Bus
 from shared.contracts import StoredObject
 from shared.errors import BusError, BusUnavailable, Refused
@@ -40,18 +40,18 @@ async def put_object(bus: Bus, bucket: str, name: str, file: BinaryIO) -> Stored
     server does not answer.
     """
     size = os.fstat(file.fileno()).st_size - file.tell()
-    if size > subjects.MAX_OBJECT:
+    if size > stores.MAX_OBJECT:
         raise Refused(
-            f"{name} has {size:,} bytes, and {subjects.MAX_OBJECT:,} are the most that travel at once",
+            f"{name} has {size:,} bytes, and {stores.MAX_OBJECT:,} are the most that travel at once",
             "Leave out large files with .gitignore, or work where they are",
         )
     # The time tells what nobody finished; the rest makes the key one that nobody can guess.
     key = f"{int(time.time()):x}-{secrets.token_hex(12)}"
     hashing, count, waiting = sha256(), 0, deque[asyncio.Task[object]]()
     try:
-        while chunk := await asyncio.to_thread(file.read, subjects.OBJECT_CHUNK):
+        while chunk := await asyncio.to_thread(file.read, stores.CHUNK):
             hashing.update(chunk)
-            storing = bus.store(subjects.object_chunks(bucket, key), chunk, timeout=PATIENCE)
+            storing = bus.store(stores.chunks(bucket, key), chunk, timeout=PATIENCE)
             waiting.append(asyncio.ensure_future(storing))
             count += 1
             if len(waiting) == WINDOW:
@@ -61,7 +61,7 @@ async def put_object(bus: Bus, bucket: str, name: str, file: BinaryIO) -> Stored
         found = StoredObject(bucket=bucket, key=key, name=name, size=size, digest=hashing.hexdigest())
         before = await _read_meta(bus, bucket, name)
         await bus.store(
-            subjects.object_meta(bucket, _encode(name)),
+            stores.meta(bucket, _encode(name)),
             _format_meta(found, count),
             headers={"Nats-Rollup": "sub"},
             timeout=PATIENCE,
@@ -69,12 +69,12 @@ async def put_object(bus: Bus, bucket: str, name: str, file: BinaryIO) -> Stored
     except BusError as error:
         await asyncio.gather(*waiting, return_exceptions=True)  # before what is stored of them is removed
         with contextlib.suppress(BusError):
-            await _purge(bus, bucket, subjects.object_chunks(bucket, key))
+            await _purge(bus, bucket, stores.chunks(bucket, key))
         if isinstance(error, BusUnavailable):
             raise
         raise Refused(f"The store {bucket} takes no more: {error.cause}", "It is swept as goals end") from None
     if before:
-        await _purge(bus, bucket, subjects.object_chunks(bucket, before))
+        await _purge(bus, bucket, stores.chunks(bucket, before))
     return found
 
 
@@ -83,7 +83,7 @@ async def get_object(bus: Bus, wanted: StoredObject, target: Path) -> None:
 
     Raises BusError if it is gone, cut short or altered.
     """
-    stream, subject = subjects.object_stream(wanted.bucket), subjects.object_chunks(wanted.bucket, wanted.key)
+    stream, subject = stores.stream_of(wanted.bucket), stores.chunks(wanted.bucket, wanted.key)
     hashing, size, start = sha256(), 0, 1
     try:
         with target.open("xb") as file:
@@ -112,24 +112,24 @@ async def get_object(bus: Bus, wanted: StoredObject, target: Path) -> None:
 async def remove_object(bus: Bus, bucket: str, name: str) -> None:
     """Remove an object of one's own; does nothing if there is none."""
     if key := await _read_meta(bus, bucket, name):
-        await _purge(bus, bucket, subjects.object_meta(bucket, _encode(name)))
-        await _purge(bus, bucket, subjects.object_chunks(bucket, key))
+        await _purge(bus, bucket, stores.meta(bucket, _encode(name)))
+        await _purge(bus, bucket, stores.chunks(bucket, key))
 
 
 async def sweep(bus: Bus, bucket: str, keep: Container[str]) -> int:
     """Remove what is not named in ``keep`` of a store of one's own, and what nobody finished; how many."""
-    answer = await _call(bus, subjects.object_info(bucket), {"subjects_filter": ">"})
+    answer = await _call(bus, stores.info(bucket), {"subjects_filter": ">"})
     held = answer.get("state", {}).get("subjects") or {}
     used, removed = set[str](), 0
     for subject in held:
         if subject.split(".")[2] == "M":
-            stored = await bus.last(subjects.object_stream(bucket), subject)
+            stored = await bus.last(stores.stream_of(bucket), subject)
             name, key = _parse_meta(stored.data if stored else b"")
             if name in keep:
                 used.add(key)
             else:
                 await _purge(bus, bucket, subject)
-                await _purge(bus, bucket, subjects.object_chunks(bucket, key))
+                await _purge(bus, bucket, stores.chunks(bucket, key))
                 removed += 1
     for subject in held:
         kind, key = subject.split(".")[2:4]
@@ -155,7 +155,7 @@ def _format_meta(found: StoredObject, chunks: int) -> bytes:
     digest = urlsafe_b64encode(bytes.fromhex(found.digest)).decode()
     meta = {"name": found.name, "bucket": found.bucket, "nuid": found.key, "size": found.size}
     more = {"chunks": chunks, "digest": f"SHA-256={digest}", "deleted": False}
-    return json.dumps({**meta, **more, "options": {"max_chunk_size": subjects.OBJECT_CHUNK}}).encode()
+    return json.dumps({**meta, **more, "options": {"max_chunk_size": stores.CHUNK}}).encode()
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -173,12 +173,12 @@ def _parse_meta(data: bytes) -> tuple[str, str]:
 
 async def _read_meta(bus: Bus, bucket: str, name: str) -> str:
     """The key of the object ``name``; empty if there is none."""
-    stored = await bus.last(subjects.object_stream(bucket), subjects.object_meta(bucket, _encode(name)))
+    stored = await bus.last(stores.stream_of(bucket), stores.meta(bucket, _encode(name)))
     return _parse_meta(stored.data)[1] if stored else ""
 
 
 async def _purge(bus: Bus, bucket: str, subject: str) -> None:
-    await _call(bus, subjects.object_purge(bucket), {"filter": subject})
+    await _call(bus, stores.purge(bucket), {"filter": subject})
 
 
 async def _call(bus: Bus, subject: str, body: object) -> dict[str, dict[str, dict[str, int]]]:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from shared import subjects
-from shared.bus import Bus
+from shared.bus import Bus, stores
 from shared.bus.objects import get_object, put_object, remove_object, sweep
 from shared.contracts import StoredObject
 from shared.errors import BusError, BusUnavailable, Refused
@@ -38,7 +38,7 @@ async def put(bus: Bus, name: str, content: bytes, folder: Path) -> StoredObject
 
 async def test_objects(server: Server, tmp_path: Path) -> None:
     bus, engineer = await server.connect(subjects.GATEWAY), await server.connect("engineer")
-    content = os.urandom(3 * subjects.OBJECT_CHUNK + 17)
+    content = os.urandom(3 * stores.CHUNK + 17)
     stored = await put(bus, "a/b", content, tmp_path)
     await get_object(engineer, stored, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == content
@@ -64,8 +64,8 @@ async def test_objects(server: Server, tmp_path: Path) -> None:
         assert not (tmp_path / "wrong").exists()
 
     # What a killed writer left is removed when it is old, and what is not kept
-    await bus.store(subjects.object_chunks(BUCKET, "1-killed"), b"half")
-    await bus.store(subjects.object_chunks(BUCKET, "7fffffff-writing"), b"half")
+    await bus.store(stores.chunks(BUCKET, "1-killed"), b"half")
+    await bus.store(stores.chunks(BUCKET, "7fffffff-writing"), b"half")
     assert await sweep(bus, BUCKET, {"a/b"}) == 2
     await get_object(engineer, other, tmp_path / "kept")
     await remove_object(bus, BUCKET, "a/b")
@@ -73,15 +73,15 @@ async def test_objects(server: Server, tmp_path: Path) -> None:
         await get_object(engineer, other, tmp_path / "gone")
     admin = await server.connect(subjects.ADMIN)
     info = json.loads(await admin.request("$JS.API.STREAM.INFO.OBJ_gateway", b'{"subjects_filter": ">"}'))
-    assert list(info["state"]["subjects"]) == [subjects.object_chunks(BUCKET, "7fffffff-writing")]
+    assert list(info["state"]["subjects"]) == [stores.chunks(BUCKET, "7fffffff-writing")]
 
 
 async def test_only_the_owner_fills_and_empties_a_store(server: Server, tmp_path: Path) -> None:
     bus, foe = await server.connect(subjects.GATEWAY), await server.connect("engineer")
     stored = await put(bus, "mine", b"content", tmp_path)
-    chunks = subjects.object_chunks(BUCKET, stored.key)
+    chunks = stores.chunks(BUCKET, stored.key)
     purge = "$JS.API.STREAM.PURGE.OBJ_gateway"
-    for subject in (chunks, subjects.object_meta(BUCKET, "bWluZQ=="), purge, subjects.object_purge(BUCKET)):
+    for subject in (chunks, stores.meta(BUCKET, "bWluZQ=="), purge, stores.purge(BUCKET)):
         with pytest.raises(BusUnavailable):
             await asyncio.wait_for(foe.request(subject, b"{}", timeout=0.4), 5)
     nexus = await server.connect("nexus")  # which needs nothing of it
@@ -101,12 +101,12 @@ async def test_a_full_store_refuses(
     info = json.loads(await admin.request("$JS.API.STREAM.INFO.OBJ_gateway"))
     config = info["config"] | {"max_msgs": 4}
     await admin.request("$JS.API.STREAM.UPDATE.OBJ_gateway", json.dumps(config).encode())
-    first = await put(bus, "first", os.urandom(2 * subjects.OBJECT_CHUNK), tmp_path)
+    first = await put(bus, "first", os.urandom(2 * stores.CHUNK), tmp_path)
     with pytest.raises(Refused, match="takes no more"):
-        await put(bus, "second", os.urandom(3 * subjects.OBJECT_CHUNK), tmp_path)
+        await put(bus, "second", os.urandom(3 * stores.CHUNK), tmp_path)
     await get_object(bus, first, tmp_path / "whole")
     info = json.loads(await admin.request("$JS.API.STREAM.INFO.OBJ_gateway"))
     assert info["state"]["messages"] == 3, "what did not fit is gone"
-    monkeypatch.setattr(subjects, "MAX_OBJECT", 10)
+    monkeypatch.setattr(stores, "MAX_OBJECT", 10)
     with pytest.raises(Refused, match="11 bytes"):
         await put(bus, "large", b"12345678901", tmp_path)
