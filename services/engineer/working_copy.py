@@ -26,7 +26,7 @@ from shared.projects.reading.project_files import read_text
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, Base
+from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, SAME_TIME, Base
 from shared.skills.git import Repository, find_repository
 from shared.skills.skill_files import PLACES, find_skill_files, format_skills
 from shared.text.display import clean, excerpt, quote
@@ -100,8 +100,9 @@ async def working_copy(
     It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or a
     ``base`` is given, it has a history of one commit; it is a clone of the base, which is made of the first
     copy. Links that lead outside and special files are left out and listed; so is what lies in ``exclude``
-    (default ``place``). If it is ``to_prepare``, it lacks the node_modules that its preparation makes. Raises
-    ActionError if ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    (default ``place``, for what a person sent). If it is ``to_prepare``, it lacks the node_modules that its
+    preparation makes. Raises ActionError if ``repo`` has more than ``max_bytes`` (default 2 GiB) or
+    ``max_files``.
     """
     await begin_effect()
     place = (await asyncio.to_thread(_make_place, place)).resolve()
@@ -121,6 +122,8 @@ async def working_copy(
                 origin = await asyncio.to_thread(_find_origin, repo)
                 command = ["sh", "-c", f"{COMMIT}{ADD_ORIGIN}", "commit", BASE, origin]
                 environment = {**ENVIRONMENT, **AUTHOR}
+                if exclude is None:  # sent by a person: the base of a goal is the same on each host
+                    environment |= SAME_TIME
                 with contextlib.suppress(ActionError):
                     done = await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
                     full = done.problem or ("the disk is full" if "No space left" in done.output else "")

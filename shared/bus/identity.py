@@ -408,9 +408,7 @@ def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
     """
     rights = rights_of(name, agents)
     users = {subjects.OFFICE_HOST: key, **hosts.keys_of(name)}
-    of_hosts = {
-        host: stores.with_stores(rights_of(name, agents, host), name, host, hosts) for host in users
-    }
+    of_hosts = {host: stores.with_stores(rights_of(name, agents, host), name, host, hosts) for host in users}
     memory = _account_name(subjects.MEMORY_DAEMON)
     sends = dict.fromkeys(subject for each in of_hosts.values() for subject in each.publish)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in sends]

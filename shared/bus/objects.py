@@ -1,7 +1,7 @@
-"""Files in JetStream's object store: put whole, read back with their digest, bounded, removed by their owner.
+"""Files in JetStream's object store: put whole, read back by their digest, bounded, removed by their owner.
 
-The layout is that of NATS's own clients (``nats object ls`` shows it): chunks on ``$O.<bucket>.C.<key>``, then
-what they are on ``$O.<bucket>.M.<name>``. An object counts once that is stored: a process that is killed
+The layout is that of NATS's own clients, so ``nats object ls`` shows it: chunks on ``$O.<bucket>.C.<key>``,
+then what they are on ``$O.<bucket>.M.<name>``. An object counts once that is stored: a process that is killed
 before leaves chunks that nobody refers to, which ``sweep`` removes.
 """
 
@@ -72,7 +72,9 @@ async def put_object(bus: Bus, bucket: str, name: str, file: BinaryIO) -> Stored
             await _purge(bus, bucket, stores.chunks(bucket, key))
         if isinstance(error, BusUnavailable):
             raise
-        raise Refused(f"The store {bucket} takes no more: {error.cause}", "It is swept as goals end") from None
+        raise Refused(
+            f"The store {bucket} takes no more: {error.cause}", "It is swept as goals end"
+        ) from None
     if before:
         await _purge(bus, bucket, stores.chunks(bucket, before))
     return found

@@ -1,4 +1,4 @@
-"""The stores of objects: a bucket of JetStream's object store for each agent and host, and whose rights it has.
+"""The stores of objects: a bucket of JetStream's object store for each agent and host, and who may use it.
 
 Objects are replaced by rollups and removed by purges, which name no writer: so nobody fills or empties the
 store of another. They are there once a host has joined; that of the gateway, for what people send, always.
@@ -27,7 +27,7 @@ def bucket_of(agent: str, host: str) -> str:
 
 
 def buckets_of(hosts: Hosts) -> list[str]:
-    """Every store of an office: of agents that work on joined hosts those of the office's own processes too."""
+    """Every store of an office: agents that work on joined hosts have one for the office's processes too."""
     roles = sorted({role for each in hosts.joined.values() for role in each.roles})
     return [
         *ALWAYS,
@@ -56,10 +56,10 @@ def with_stores(rights: R, agent: str, host: str, hosts: Hosts) -> R:
         publish += fills(own)
     if agent in (*subjects.OPENING, subjects.GATEWAY):
         publish += [each for bucket in buckets if bucket not in ALWAYS for each in opens(bucket)]
-        roles = dict.fromkeys(bucket.rpartition("_")[0] for bucket in buckets if bucket not in ALWAYS)
-        if agent != subjects.GATEWAY:  # which reads all records
+        if hosts.joined and agent != subjects.GATEWAY:  # which reads all records, as an agent does its own
             known = f"$JS.API.DIRECT.GET.{subjects.OFFICE}."
-            publish += [known + subjects.record(r, subjects.PARCELS, "*") for r in roles if r != agent]
+            others = (each for each in subjects.OPENING if each != agent)
+            publish += [known + subjects.record(each, subjects.PARCELS, "*") for each in others]
     return msgspec.structs.replace(rights, publish=tuple(dict.fromkeys(publish)), stores=owned)
 
 
@@ -74,7 +74,7 @@ def opens(bucket: str) -> list[str]:
 
 
 def renamed(buckets: Iterable[str]) -> list[tuple[str, str]]:
-    """The requests of owners, which the server would answer itself in their account, and their names there."""
+    """The requests of owners, and their names in an account where the server itself would answer them."""
     return [
         (f"$JS.API.STREAM.{verb}.{stream_of(bucket)}", name(bucket))
         for bucket in buckets

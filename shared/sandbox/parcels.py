@@ -10,8 +10,9 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
@@ -20,8 +21,8 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder, split
-from shared.sandbox.restoring import CHUNK, LONGEST_PATH, format_path
-from shared.sandbox.snapshots import MAX_BYTES, MAX_FILES
+from shared.sandbox.restoring import CHUNK, LONGEST_PATH, FileState, format_path
+from shared.sandbox.snapshots import FRESH_NS, MAX_BYTES, MAX_FILES
 
 MAX_MANIFEST = 64 << 20  # The most bytes of a manifest: of MAX_FILES files with names of 200 bytes
 LENGTH = 8  # Bytes of the number at the end
@@ -39,6 +40,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     digest: bytes = b""
 
 
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """A file as it was packed before: what shows that it changed, and when it was looked at."""
+
+    key: tuple[int, int, int, int, int]
+    seen_ns: int
+    size: int
+    digest: bytes
+
+
 class Manifest(msgspec.Struct, frozen=True, array_like=True):
     """What a parcel is of, and where in it each content begins that it holds."""
 
@@ -49,6 +59,8 @@ class Manifest(msgspec.Struct, frozen=True, array_like=True):
 class Packer:
     """Writes a parcel to ``out``; contents whose digests are ``known`` are left out of it.
 
+    Files that have not changed since ``before`` are not read again; ``found`` is that for the next one.
+
     Raises ActionError if there is more than a parcel may have, OSError if ``out`` cannot be written.
     """
 
@@ -57,11 +69,14 @@ class Packer:
         out: BinaryIO,
         known: Collection[bytes] = (),
         *,
+        before: Mapping[bytes, Known] | None = None,
         max_bytes: int = MAX_BYTES,
         max_files: int = MAX_FILES,
     ) -> None:
         self.entries: list[Entry] = []
         self.contents: dict[bytes, int] = {}
+        self.found: dict[bytes, Known] = {}
+        self._before = before or {}
         self._out, self._known = out, known
         self._max_bytes, self._max_files = max_bytes, max_files
         self._zip = zlib.compressobj(LEVEL)
@@ -86,8 +101,15 @@ class Packer:
                 target = os.fsencode(os.readlink(last, dir_fd=at))
             self.entries.append(Entry(raw, info.st_mode, target=target))
         elif stat.S_ISREG(info.st_mode):
-            with folder.open_file(path) as file:
-                digest, size = self._pack(file)
+            state = FileState(info.st_mode, info.st_size, mtime, info.st_ctime_ns, info.st_ino).key
+            earlier, now = self._before.get(raw), time.time_ns()
+            if earlier and earlier.key == state and info.st_ctime_ns < earlier.seen_ns - FRESH_NS:
+                digest, size = earlier.digest, earlier.size
+                self._count(size)
+            else:
+                with folder.open_file(path) as file:
+                    digest, size = self._pack(file)
+            self.found[raw] = Known(state, now, size, digest)
             self.entries.append(Entry(raw, info.st_mode, mtime, size=size, digest=digest))
 
     def finish(self) -> Manifest:

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -67,6 +68,11 @@ class TaskContext:
     def task(self) -> Task:
         """The task."""
         return self._claim.task
+
+    @property
+    def claim(self) -> Claim:
+        """The right to work on it."""
+        return self._claim
 
     def restate(self, task: Task) -> None:
         """Go on with ``task``, which is this one with what a person said meanwhile."""
@@ -232,6 +238,27 @@ def workspace_name(task: Task) -> str:
 def workspace_path(settings: Settings, task: Task) -> Path:
     """The path of a task's workspace, which may not exist."""
     return settings.workspaces.absolute() / goal_of(task) / workspace_name(task)
+
+
+def inputs_path(settings: Settings) -> Path:
+    """The folder of the folders that people sent from elsewhere."""
+    return settings.state_dir.resolve() / "inputs"
+
+
+INPUT = re.compile(r"/inputs/([0-9a-f]{16})/")
+"""What the path of a folder that a person sent has, on every host."""
+
+
+def sent_name(source: str) -> str:
+    """The name that a folder has here which was sent from ``source``."""
+    name = PurePath(source).name
+    return name if re.fullmatch(r"\w[\w.+-]{0,99}", name, re.ASCII) else "folder"
+
+
+def is_own(settings: Settings, folder: Path) -> bool:
+    """Whether ``folder``, without links, is one of the office's own; what people sent is not."""
+    own = (settings.state_dir.resolve(), settings.keys.resolve())
+    return any(map(folder.is_relative_to, own)) and inputs_path(settings) not in folder.parents
 
 
 def find_workspace(settings: Settings, task: Task, path: str) -> Path:

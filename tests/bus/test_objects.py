@@ -94,9 +94,7 @@ async def test_only_the_owner_fills_and_empties_a_store(server: Server, tmp_path
         await bus.request("$JS.API.STREAM.PURGE.OFFICE", b"{}", timeout=0.4)
 
 
-async def test_a_full_store_refuses(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_store_refuses(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bus, admin = await server.connect(subjects.GATEWAY), await server.connect(subjects.ADMIN)
     info = json.loads(await admin.request("$JS.API.STREAM.INFO.OBJ_gateway"))
     config = info["config"] | {"max_msgs": 4}

@@ -39,7 +39,13 @@ def tree(folder: Path) -> dict[bytes, object]:
             path = os.path.join(parent, name)
             info = os.lstat(path)
             is_link = stat.S_ISLNK(info.st_mode)
-            content = os.readlink(path) if is_link else b"" if name in folders else Path(os.fsdecode(path)).read_bytes()
+            content = (
+                os.readlink(path)
+                if is_link
+                else b""
+                if name in folders
+                else Path(os.fsdecode(path)).read_bytes()
+            )
             found[os.path.relpath(path, os.fsencode(folder))] = (stat.S_IMODE(info.st_mode), content)
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from services.gateway.api.goals import ONE
+from services.gateway.api.inputs import find_source
 from services.gateway.call import Call
 from services.gateway.routing import Endpoint
 from shared import subjects
@@ -34,8 +35,13 @@ class AppliedElsewhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 async def read_patch_files(call: Call, query: PatchesQuery) -> GoalPatches:
     """The patches of a goal, byte for byte (in Base64); it may be named as commands name it."""
     goal, found = await read_goal_patches(call.gateway.bus, call.path["goal_id"], query.project)
+    bus, settings = call.gateway.bus, call.gateway.settings
     files = [
-        PatchFile(path=each.path, folder=each.folder, data=await asyncio.to_thread(read_patch, each))
+        PatchFile(
+            path=each.path,
+            folder=await find_source(bus, settings, each.folder),
+            data=await asyncio.to_thread(read_patch, each),
+        )
         for each in found
     ]
     return GoalPatches(goal_id=goal.goal_id, patches=files)
