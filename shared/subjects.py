@@ -330,14 +330,23 @@ def peer(agent: str, instance: str) -> str:
     return f"peer.{agent}.{instance}"
 
 
-def presence(agent: str, host: str, instance: str) -> str:
-    """The directory entry of one process, which expires unless it is renewed; a host writes its own alone."""
-    return f"$KV.{AGENTS_BUCKET}.{agent}.{host}.{instance}"
+def presence(agent: str, instance: str) -> str:
+    """The directory entry of one process, which expires unless it is renewed.
+
+    Those of a host that joined lie apart: it writes its own alone.
+    """
+    return presences(agent, host_of(instance)).removesuffix("*") + instance
+
+
+def presences(agent: str, host: str = "") -> str:
+    """The directory entries of an agent on a host; without one all, and who takes over from which."""
+    place = {"": ">", OFFICE_HOST: "*"}.get(host, f"{host}.*")
+    return f"$KV.{AGENTS_BUCKET}.{agent}.{place}"
 
 
 def taken(agent: str, instance: str) -> str:
     """Which process takes over from one that is gone: every process of the agent may write that."""
-    return presence(agent, TAKEN, instance)
+    return presences(agent, TAKEN).removesuffix("*") + instance
 
 
 def host_of(instance: str) -> str:

@@ -67,6 +67,7 @@ SECTIONS = {
         "dead": ("dead:dead", "List dead letters, send them again, or drop them."),
         "audit": ("audit:audit", "Export the log, verify it, archive it, or prove a message."),
         "cluster": ("cluster:cluster", "Keep the log on three servers instead of one."),
+        "hosts": ("hosts:hosts", "Show the hosts that run agents; invite one, revoke one."),
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {
@@ -76,6 +77,8 @@ SECTIONS = {
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
         "completion": (".command:completion", "Print the script that completes 'mailroom' in SHELL."),
         "asyncapi": ("asyncapi:asyncapi", "Print the subjects of the bus as AsyncAPI 3.0, in JSON."),
+        "join": ("hosts:join", "Have this machine run agents of the office whose server is at URL."),
+        "leave": ("hosts:leave", "Stop the agents here, and give the keys back to the office."),
         "provision": ("up:provision", "Create keys, the server's configuration, and streams."),
     },
 }

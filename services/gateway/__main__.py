@@ -189,7 +189,7 @@ class _PresenceWriter:
 
     def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
         self._profile, self._bus = profile, bus
-        self._subject = subjects.presence(profile.name, bus.host, bus.instance)
+        self._subject = subjects.presence(profile.name, bus.instance)
         path = heartbeat_path(config, profile.name, os.getpid())
         self._heartbeat = Heartbeat(path, config.unresponsive_limit)
         self._started_at = generate_iso_timestamp()

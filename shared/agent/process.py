@@ -247,7 +247,7 @@ class AgentProcess:
                 _log.warning("presence_unsent", error=str(error))
 
     def _presence_subject(self) -> str:
-        return subjects.presence(self.agent.context.profile.name, self._bus.host, self._bus.instance)
+        return subjects.presence(self.agent.context.profile.name, self._bus.instance)
 
     async def _store_presence(self) -> None:
         profile = self.agent.context.profile

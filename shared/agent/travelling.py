@@ -150,9 +150,10 @@ class Travelling:
 
     async def _open_goal(self, goal: str, workspaces: Collection[str]) -> None:
         """Have what other hosts stored for a goal: what was delivered, and these workspaces."""
-        records = (subjects.record(role, subjects.PARCELS, goal) for role in subjects.OPENING)
+        roles = tuple({*subjects.OPENING, self._bus.name})
+        records = (subjects.record(role, subjects.PARCELS, goal) for role in roles)
         reading = (read_record(self._bus, each, ParcelsStored) for each in records)
-        for role, known in zip(subjects.OPENING, await asyncio.gather(*reading), strict=True):
+        for role, known in zip(roles, await asyncio.gather(*reading), strict=True):
             for parcel in known.value.parcels if known else ():
                 place = self._settings.snapshots / goal / parcel.workspace
                 path = self._settings.workspaces / goal / parcel.workspace

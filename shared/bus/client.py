@@ -118,6 +118,11 @@ class BusClient(Client):
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
 
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        """Encrypt where a certificate is given, whatever the server, or who stands between, says of it."""
+        info["tls_required"] = "tls" in self.options or info.get("tls_required", False)
+        await super()._process_info(info, initial_connection)
+
     async def answer(self, reply: str, verdict: bytes) -> None:
         """Publish an acknowledgement, without the checks of ``publish``; raises nats.errors.Error."""
         if self.is_closed:

@@ -226,7 +226,7 @@ def public_key(seed: bytes) -> str:
 
 
 def secret_of_ids(seed: bytes) -> bytes:
-    """What the ids of an identity derive from (``Bus.derive_id``): its hosts have it too, and not the seed."""
+    """What the ids of an identity derive from (``Bus.derive_id``): its hosts have it too, not the seed."""
     return hmac.digest(seed, b"ids", "sha256")
 
 

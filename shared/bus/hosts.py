@@ -18,7 +18,7 @@ from shared.files import hold_lock_within, write_atomically
 
 HOSTS = "hosts.json"  # The file beside the office's seeds with the hosts that joined or may join
 MEMBERSHIP = "host.json"  # The file beside a host's seeds with what the office told it
-HOST_KEY = "host"  # The name of the key by which a host asks the office; no agent's
+HOST_KEY = "@host"  # The name of the key by which a host asks the office; no agent's
 LOCK_WAIT = 5.0
 T = TypeVar("T")
 

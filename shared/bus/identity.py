@@ -26,6 +26,8 @@ _WORDS = (subjects.words("*"),)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
 _HOSTS_ACCOUNT = "HOSTS"
+_HOSTS_PINGS = 'ping_interval: "3s"\nping_max: 2'
+"""A host that vanished is given messages until the server notices, after three pings."""
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
 """The one request to the server itself that leaves its system account, for the gateway alone: numbers, and
 nothing of its configuration or its clients."""
@@ -113,7 +115,10 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         _direct_get(subjects.OFFICE, subjects.record(name, "*", "*")),
         *(subject for durable in subjects.mailboxes(name) for subject in _pulls(subjects.OFFICE, durable)),
         *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
-        _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*", "*")),
+        *(
+            _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presences("*", host))
+            for host in (subjects.OFFICE_HOST, "*")
+        ),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.TURNS_BUCKET)}",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.BUDGETS_BUCKET)}",
@@ -123,7 +128,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
 
 def _sends_of_host(name: str, host: str) -> list[str]:
     """What an agent may publish and ask for on one host alone: other hosts' users may not."""
-    return [subjects.presence(name, host, "*")]
+    return [subjects.presences(name, host)]
 
 
 def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
@@ -305,12 +310,20 @@ def _direct_get(stream: str, subject: str) -> str:
 
 
 def write_server_config(
-    path: Path, settings: Settings, agents: Sequence[str], keys: dict[str, str], *, store: str, max_store: int
+    path: Path,
+    settings: Settings,
+    agents: Sequence[str],
+    keys: dict[str, str],
+    *,
+    store: str,
+    max_store: int,
+    encryption: str = "",
 ) -> bool:
     """Write accounts, permissions and limits for nats-server; returns whether the file changed.
 
     ``keys`` are the public keys of the agents, the user, the admin and the eraser; ``store`` is the folder of
-    JetStream's files as the server sees it, ``max_store`` its limit in bytes.
+    JetStream's files as the server sees it, ``max_store`` its limit in bytes, ``encryption`` what it says of
+    TLS with clients.
     """
     hosts = read_hosts(settings.keys)
     text = "\n".join(
@@ -320,6 +333,8 @@ def write_server_config(
             f"jetstream {{ store_dir: {json.dumps(store)}, max_file_store: {max_store}, "
             f"sync_interval: {settings.nats_sync}, "
             f"{_BATCH_LIMITS if settings.nats_replicas == 1 else _CLUSTER_LIMITS} }}",
+            encryption,
+            *([_HOSTS_PINGS] if hosts.joined else []),
             "accounts {",
             *([_system_account()] if subjects.GATEWAY in agents else []),
             _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),

@@ -221,12 +221,12 @@ class Peers:
     async def _read(self) -> dict[str, tuple[Holder, int]]:
         """The other processes, or who takes over from them; and the position of that, 0 if nobody does."""
         stream, name = subjects.bucket_stream(subjects.AGENTS_BUCKET), self._bus.name
-        request = {"multi_last": [subjects.presence(name, "*", "*")], "batch": 1_000}
+        request = {"multi_last": [subjects.presences(name)], "batch": 1_000}
         found: dict[str, tuple[Holder, int]] = {}
         marks: dict[str, Stored] = {}
         async for stored in self._bus.read(stream, request):
-            host, instance = stored.subject.split(".")[3:]
-            if host == subjects.TAKEN:
+            place, instance = stored.subject.split(".")[3], stored.subject.rpartition(".")[2]
+            if place == subjects.TAKEN:
                 marks[instance] = stored
             elif stored.data and instance != self._bus.instance:
                 found[instance] = _holder(Presence.from_json(stored.data)), 0
@@ -251,7 +251,7 @@ class Peers:
         if host != self._bus.host and (back := await self._liveness.is_connected(instance)) is None:
             return  # what it is given meanwhile is handed back next time
         if host == self._bus.host:
-            subject = subjects.presence(self._bus.name, host, instance)
+            subject = subjects.presence(self._bus.name, instance)
             await self._bus.store(subject, b"", headers={"KV-Operation": "DEL"})
         if back or host == self._bus.host:
             await self._mark(instance, b"", self._taken[instance])

@@ -34,7 +34,7 @@ log = logger(__name__)
 
 async def provision(
     bus: Bus,
-    keys: Mapping[str, str],
+    keys: Mapping[str, Sequence[str]],
     *,
     ack_wait: float,
     max_attempts: int,
@@ -43,16 +43,17 @@ async def provision(
 ) -> list[str]:
     """Create missing streams and durables, and update those that differ; returns a line for each change.
 
-    ``keys`` are the public keys of the office's agents, by name; ``replicas`` is on how many servers each
-    stream lies, which never becomes fewer, ``buckets`` are the stores of objects. Safe to run at any time and
-    any number of times, as the admin. Raises BusError if the server refuses a change.
+    ``keys`` are the public keys of the office's agents, by name, those of hosts among them; ``replicas`` is
+    on how many servers each stream lies, which never becomes fewer; ``buckets`` are the stores of objects.
+    Safe to run at any time and any number of times, as the admin. Raises BusError if the server refuses a
+    change.
     """
     agents = tuple(keys)
     changes = []
     for config in streams(replicas, buckets):
         changes += await _ensure_stream(bus, config)
-    for name, key in keys.items():  # before the durables: who receives a task can check its signature
-        changes += await _publish_key(bus, name, key)
+    for name, each in keys.items():  # before the durables: who receives a task can check its signature
+        changes += await _publish_keys(bus, name, each)
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def ensure(stream: str, config: dict[str, Any]) -> list[str]:
@@ -186,14 +187,14 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
     return []
 
 
-async def _publish_key(bus: Bus, name: str, key: str) -> list[str]:
-    """Make the public key of an identity known to all agents, which check signatures by it."""
+async def _publish_keys(bus: Bus, name: str, public: Sequence[str]) -> list[str]:
+    """Make the public keys of an identity known to all agents, which check signatures by it."""
     stored = await bus.last(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity(name))
-    keys = json.dumps([key]).encode()
+    keys = json.dumps(public).encode()
     if stored is not None and stored.data == keys:
         return []
     await bus.store(subjects.identity(name), keys)
-    return [f"key of {name}"]
+    return [f"{'key' if len(public) == 1 else 'keys'} of {name}"]
 
 
 async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list[str]:

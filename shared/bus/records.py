@@ -293,12 +293,12 @@ async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
     gone = set()
     position = 1
     while True:
-        request = {"seq": position, "next_by_subj": subjects.presence(agent, "*", "*"), "batch": 1_000}
+        request = {"seq": position, "next_by_subj": subjects.presences(agent), "batch": 1_000}
         page = [stored async for stored in bus.read(stream, request)]
         for stored in page:
-            _, _, written_by, host, instance = stored.subject.split(".")
-            if host == subjects.TAKEN and stored.data:
-                gone.add((written_by, instance))
+            _, _, written_by, *place = stored.subject.split(".")
+            if place[0] == subjects.TAKEN and stored.data:
+                gone.add((written_by, place[-1]))
             elif stored.data:
                 found.setdefault(written_by, deque(maxlen=2 * MAX_PROCESSES)).append(stored)
         if len(page) < 1_000:
@@ -328,10 +328,7 @@ def _presence_in(stored: Stored) -> Presence | None:
     except ValueError as error:
         log.warning("presence_unreadable", subject=stored.subject, reason=str(error))
         return None
-    if presence is None:
-        return None
-    host = subjects.host_of(presence.instance)
-    if stored.subject != subjects.presence(presence.agent, host, presence.instance):
+    if presence is not None and stored.subject != subjects.presence(presence.agent, presence.instance):
         log.warning("presence_of_another", subject=stored.subject, agent=presence.agent)
         return None
     return presence

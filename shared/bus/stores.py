@@ -54,11 +54,12 @@ def with_stores(rights: R, agent: str, host: str, hosts: Hosts) -> R:
     if own in buckets:
         owned = (*owned, own)
         publish += fills(own)
-    if agent in (*subjects.OPENING, subjects.GATEWAY):
+    roles = {bucket.rpartition("_")[0] for bucket in buckets if bucket not in ALWAYS}
+    if agent in {*subjects.OPENING, subjects.GATEWAY, *roles}:
         publish += [each for bucket in buckets if bucket not in ALWAYS for each in opens(bucket)]
         if hosts.joined and agent != subjects.GATEWAY:  # which reads all records, as an agent does its own
             known = f"$JS.API.DIRECT.GET.{subjects.OFFICE}."
-            others = (each for each in subjects.OPENING if each != agent)
+            others = sorted({*subjects.OPENING, *roles} - {agent})
             publish += [known + subjects.record(each, subjects.PARCELS, "*") for each in others]
     return msgspec.structs.replace(rights, publish=tuple(dict.fromkeys(publish)), stores=owned)
 

@@ -72,13 +72,19 @@ class AccessAct(StrEnum):
     HOOK_REFUSED = "hook_refused"
     HOOK_FAILED = "hook_failed"
     REPLY_REFUSED = "reply_refused"
+    HOST_INVITED = "host_invited"
+    HOST_JOINED = "host_joined"
+    HOST_REFUSED = "host_refused"
+    HOST_LEFT = "host_left"
+    HOST_REVOKED = "host_revoked"
 
 
 class AccessChanged(Envelope, frozen=True, kw_only=True, tag="access_changed.v1"):
-    """Someone signed in or out, a token was made or revoked, or something was refused; never a secret.
+    """Someone signed in or out, a token was made or revoked, a host came or went, or something was refused;
+    never a secret.
 
     ``person`` is who did it, as far as that is known, ``address`` the network address it came from, ``about``
-    the name of the token, webhook or channel.
+    the name of the token, webhook, channel or host.
     """
 
     act: AccessAct

@@ -364,7 +364,7 @@ async def test_an_order_goes_on_while_an_agent_has_in_hand_what_came_before(serv
     engineer, eraser = await server.connect("engineer"), await server.connect(subjects.ERASER)
     conductor = await server.connect("conductor")
     me = Presence(agent="engineer", instance="one", version="1", started_at=generate_iso_timestamp())
-    await engineer.store(subjects.presence("engineer", "office", "one"), me.to_json())
+    await engineer.store(subjects.presence("engineer", "one"), me.to_json())
     working, go_on = asyncio.Event(), asyncio.Event()
 
     async def handle(delivery: Delivery) -> None:

@@ -91,28 +91,26 @@ def presence(agent: str, instance: str = "i") -> bytes:
 )
 async def test_no_agent_empties_the_directory(server: Server, headers: dict[str, str]) -> None:
     engineer, critic = await server.connect("engineer"), await server.connect("critic")
-    await critic.store(subjects.presence("critic", "office", "i"), presence("critic"))
+    await critic.store(subjects.presence("critic", "i"), presence("critic"))
     with pytest.raises(BusError, match=r"not permitted|disabled"):
-        await engineer.store(subjects.presence("engineer", "office", "x"), b"", headers=headers)
+        await engineer.store(subjects.presence("engineer", "x"), b"", headers=headers)
     assert [each.agent for each in await read_presences(engineer)] == ["critic"]
 
 
 async def test_an_agent_marks_no_entry_but_its_own_as_deleted(server: Server) -> None:
     """KV-Operation is a word among clients: the server takes the message for any other."""
     engineer, critic = await server.connect("engineer"), await server.connect("critic")
-    await critic.store(subjects.presence("critic", "office", "i"), presence("critic"))
-    await engineer.store(subjects.presence("engineer", "office", "x"), b"", headers={"KV-Operation": "PURGE"})
-    await engineer.store(
-        subjects.presence("engineer", "office", "*"), b"", headers={"Nats-Marker-Reason": "Purge"}
-    )
+    await critic.store(subjects.presence("critic", "i"), presence("critic"))
+    await engineer.store(subjects.presence("engineer", "x"), b"", headers={"KV-Operation": "PURGE"})
+    await engineer.store(subjects.presence("engineer", "*"), b"", headers={"Nats-Marker-Reason": "Purge"})
     assert [each.agent for each in await read_presences(engineer)] == ["critic"]
 
 
 async def test_nobody_stands_in_the_directory_under_anothers_name(server: Server) -> None:
     engineer, critic = await server.connect("engineer"), await server.connect("critic")
-    await critic.store(subjects.presence("critic", "office", "i"), presence("critic"))
-    await engineer.store(subjects.presence("engineer", "office", "x"), presence("critic", "x"))
-    await engineer.store(subjects.presence("engineer", "office", "y"), b"no presence at all")
+    await critic.store(subjects.presence("critic", "i"), presence("critic"))
+    await engineer.store(subjects.presence("engineer", "x"), presence("critic", "x"))
+    await engineer.store(subjects.presence("engineer", "y"), b"no presence at all")
     assert [(each.agent, each.instance) for each in await read_presences(critic)] == [("critic", "i")]
     assert await read_presences(critic, "engineer") == []
 
@@ -124,10 +122,10 @@ async def test_an_agent_with_countless_entries_hides_nobody(server: Server) -> N
         async with server.raw_client("engineer") as client:
             for number in range(1_100):
                 await client.publish(
-                    subjects.presence("engineer", "office", f"{number}"), presence("engineer", f"{number}")
+                    subjects.presence("engineer", f"{number}"), presence("engineer", f"{number}")
                 )
             await client.flush(60)
-        await critic.store(subjects.presence("critic", "office", "i"), presence("critic"))
+        await critic.store(subjects.presence("critic", "i"), presence("critic"))
         return [each.agent for each in await read_presences(critic)]
 
     async with asyncio.timeout(100):

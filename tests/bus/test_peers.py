@@ -68,9 +68,7 @@ class Process:
             await process.bus.subscribe(subject, process._ignore)
         else:
             await process.peers.answer()
-        await process.bus.store(
-            subjects.presence(AGENT, subjects.OFFICE_HOST, here.instance), presence.to_json()
-        )
+        await process.bus.store(subjects.presence(AGENT, here.instance), presence.to_json())
         process.consumers.append(await consume(process.bus, process._handle))
         return process
 
@@ -258,7 +256,7 @@ async def test_one_that_starts_alone_needs_no_presence(server: Server, ended: in
     dead = await Process.start(server, pid=ended)
     await send(server, "one")
     await eventually(lambda: dead.got)
-    subject = subjects.presence(AGENT, subjects.OFFICE_HOST, dead.bus.instance)
+    subject = subjects.presence(AGENT, dead.bus.instance)
     await dead.bus.store(subject, b"", headers={"KV-Operation": "DEL"})
     await dead.die()
     started = await Process.start(server)
@@ -281,7 +279,7 @@ async def test_the_directory_forgets_a_dead_process(server: Server, ended: int) 
 
 
 async def present(bus: Bus) -> set[str]:
-    request = {"multi_last": [subjects.presence(AGENT, subjects.OFFICE_HOST, "*")], "batch": 100}
+    request = {"multi_last": [subjects.presence(AGENT, "*")], "batch": 100}
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     return {stored.subject.rpartition(".")[2] async for stored in bus.read(stream, request) if stored.data}
 

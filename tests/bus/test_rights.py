@@ -60,7 +60,7 @@ async def test_agents_write_under_their_own_name(server: Server) -> None:
         "tasks.submit",
         "audit.task.critic.conductor.t1.new",
         "timer.set.conductor.g1",
-        "$KV.agents.critic.office.1",
+        "$KV.agents.critic.1",
         "$KV.agents.engineer.lab.1",  # another host
         "$KV.leases.memory",
         "$KV.identities.engineer",  # a key is what the admin says it is

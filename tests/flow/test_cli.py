@@ -463,7 +463,7 @@ async def _show_presence(bus: Bus, **fields: Any) -> None:
         actions={"read": "Read a thing"},
         **fields,
     )
-    await bus.store(subjects.presence(bus.name, bus.host, bus.instance), presence.to_json())
+    await bus.store(subjects.presence(bus.name, bus.instance), presence.to_json())
 
 
 async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_server: Server) -> None:

@@ -164,10 +164,7 @@ async def test_an_agent_that_writes_thousands_of_presences_hides_no_other(server
             )
             for n in range(number)
         ]
-        named = [
-            (subjects.presence(agent, subjects.OFFICE_HOST, each.instance), each.to_json())
-            for each in presences
-        ]
+        named = [(subjects.presence(agent, each.instance), each.to_json()) for each in presences]
         await publish(server, agent, named)
     text, _ = listed(server, "agents")
     assert f"critic  {MAX_PROCESSES} processes (no more are read)" in text

@@ -57,7 +57,7 @@ async def test_a_goal_ends_at_its_deadline_though_a_step_of_its_task_is_garbage(
         deadline = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
         body = {"text": "x", "goal_id": "g1", "deadline": deadline, "context": {"playbook": "unstaffed"}}
         typist = await team.connect("typist")
-        await typist.store(subjects.presence("typist", "office", "i"), PRESENT.to_json())
+        await typist.store(subjects.presence("typist", "i"), PRESENT.to_json())
         await team.user.store(subjects.SUBMIT, json.dumps(body).encode())
         await playing.until(lambda goal: goal.tasks and goal.tasks[0].issued)
         goal = await playing.goal("g1")

@@ -196,7 +196,7 @@ async def test_signed_words_count_while_their_signer_is_away(tmp_path: Path, sec
     async with open_team(tmp_path, NAMES) as team:
         conductor = await team.connect("conductor")
         said = sign_said(conductor, f"Read {secret}")
-        gone = subjects.presence("conductor", "office", "ended")
+        gone = subjects.presence("conductor", "ended")
         await conductor.store(gone, b"", headers={"KV-Operation": "DEL"})
         await team.join(Scout, SCOUT)
         result = await ask(team, "t1", secret, said)

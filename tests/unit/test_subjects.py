@@ -179,9 +179,11 @@ def test_other_names_are_allowed(name: str) -> None:
     subjects.require_agent_name(name)
 
 
-@given(a=names, host=names, instance=tokens)
-def test_a_bucket_holds_its_entries(a: str, host: str, instance: str) -> None:
-    assert fits(f"$KV.{subjects.AGENTS_BUCKET}.>", subjects.presence(a, host, instance))
+@given(a=names, instance=tokens)
+def test_a_bucket_holds_its_entries(a: str, instance: str) -> None:
+    for process in (instance, f"lab-{instance}"):
+        assert fits(f"$KV.{subjects.AGENTS_BUCKET}.>", subjects.presence(a, process))
+        assert fits(subjects.presences(a, subjects.host_of(process)), subjects.presence(a, process))
     assert fits(f"$KV.{subjects.LEASES_BUCKET}.>", subjects.lease(a))
     assert fits(f"$KV.{subjects.IDENTITIES_BUCKET}.>", subjects.identity(a))
     assert subjects.bucket_stream(subjects.AGENTS_BUCKET) == "KV_agents"

@@ -161,6 +161,38 @@ cluster {{
 """
 
 
+def client_certificate(settings: Settings) -> Path | None:
+    """The certificate that hosts are shown, made once; None if the servers are for this machine alone.
+
+    It is known to each host that joined, so it is neither rotated nor signed by anybody. Raises StartError.
+    """
+    path = settings.state_dir / SERVER_NAME / CERTIFICATES / "clients.pem"
+    if settings.nats_address == "127.0.0.1":
+        return None
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with TemporaryDirectory(dir=path.parent) as draft:
+            _run_openssl(Path(draft), "clients", [])
+            for suffix in (".key", ".pem"):
+                write_atomically(
+                    path.with_suffix(suffix), (Path(draft) / f"clients{suffix}").read_bytes(), mode=0o600
+                )
+    return path
+
+
+def format_encryption(settings: Settings) -> str:
+    """What the configuration of a server says of TLS with its clients; raises StartError.
+
+    Those on this machine need not encrypt, so it does not insist. A host does, whatever the server says.
+    """
+    certificate = client_certificate(settings)
+    if certificate is None:
+        return ""
+    key = certificate.with_suffix(".key")
+    files = f"cert_file: {json.dumps(str(certificate))}, key_file: {json.dumps(str(key))}"
+    return f"allow_non_tls: true\ntls {{ {files}, timeout: 5 }}"
+
+
 def make_certificates(folder: Path, *, renew: bool = False, more: Sequence[str] = ()) -> bool:
     """Make an authority, and a key and certificate of each server: what is missing, or all with ``renew``.
     ``more`` are further addresses of the servers.
@@ -171,32 +203,36 @@ def make_certificates(folder: Path, *, renew: bool = False, more: Sequence[str] 
     made = [folder / f"{name}.{kind}" for name in (AUTHORITY, *NAMES) for kind in ("pem", "key")]
     if not renew and all(path.exists() for path in made):
         return False
-    program = shutil.which("openssl")
-    if program is None:
-        raise StartError("The servers' certificates cannot be made: openssl is not installed", "Install it")
     hosts = ",".join(
         ["IP:127.0.0.1", *(f"DNS:{host}" for host in ("localhost", *NAMES)), *(f"IP:{each}" for each in more)]
     )
-    new = ["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-batch"]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with TemporaryDirectory(dir=folder) as draft:
         signed = ["-CA", f"{AUTHORITY}.pem", "-CAkey", f"{AUTHORITY}.key"]
         leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName={hosts}"]
         for name in (AUTHORITY, *NAMES):
-            more = [] if name == AUTHORITY else [*signed, *leaf]
-            files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
-            done = subprocess.run(
-                [program, *new, "-subj", f"/CN=mailroom {name}", *files, *more],
-                cwd=draft,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-                raise StartError(f"The certificate of {name} cannot be made: {reason}", "Is openssl 3 there?")
+            _run_openssl(Path(draft), name, [] if name == AUTHORITY else [*signed, *leaf])
         for path in made:
             fresh = (Path(draft) / path.name).read_bytes()
             known = path.read_bytes() if path.name == f"{AUTHORITY}.pem" and path.exists() else b""
             write_atomically(path, fresh + known[: known.find(b"-----END") + 26], mode=0o600)
     return True
+
+
+def _run_openssl(folder: Path, name: str, more: Sequence[str]) -> None:
+    """Make a key and a certificate in ``folder``, signed by itself unless ``more`` says otherwise."""
+    program = shutil.which("openssl")
+    if program is None:
+        raise StartError("The servers' certificates cannot be made: openssl is not installed", "Install it")
+    new = ["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", str(DAYS), "-batch"]
+    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
+    done = subprocess.run(
+        [program, *new, "-subj", f"/CN=mailroom {name}", *files, *more],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise StartError(f"The certificate of {name} cannot be made: {reason}", "Is openssl 3 there?")

@@ -14,6 +14,7 @@ from pathlib import Path
 from services.cli.supervisor.child import Program
 from services.cli.supervisor.logs import read_last_error, read_last_server_error
 from shared import subjects
+from shared.bus.hosts import read_membership
 from shared.errors import StartError
 from shared.heartbeat import heartbeat_path
 from shared.settings import Settings, environment, without_secrets
@@ -47,12 +48,12 @@ def server_program(config: Settings, port: int, name: str = SERVER_NAME, file: P
 
 
 def server_command(settings: Settings, program: Path, port: int, file: Path | None = None) -> list[str]:
-    """The command that runs nats-server on 127.0.0.1 with the configuration ``file``, by default in
-    ``<state_dir>/nats``; other files are beside it.
+    """The command that runs nats-server with the configuration ``file``, by default in ``<state_dir>/nats``;
+    other files are beside it.
     """
     file = file or settings.state_dir / SERVER_NAME / "nats-server.conf"
     files = ["--config", str(file), "--pid", str(file.parent / "server.pid")]
-    return [str(program), *files, "--addr", "127.0.0.1", "--port", str(port)]
+    return [str(program), *files, "--addr", settings.nats_address, "--port", str(port)]
 
 
 def find_server(settings: Settings) -> Path:
@@ -144,9 +145,9 @@ def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str)
 
 
 def _agent_environment(config: Settings, agent: InstalledAgent, url: str) -> dict[str, str]:
-    env = environment(
-        config, nats_url=url, identity=agent.name, gateway_port=config.gateway_port, log_format="json"
-    )
+    member = read_membership(config.keys)
+    given = member.settings if member else {"gateway_port": config.gateway_port}
+    env = environment(config, nats_url=url, identity=agent.name, log_format="json", **given)
     if agent.name != subjects.GATEWAY:
         env = without_secrets(env)
     if agent.built_in:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from services.cli.supervisor.cluster import folders
+from services.cli.supervisor.cluster import folders, format_encryption
 from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.access.credentials import TOKEN_FILE, keep_command_token
@@ -36,14 +36,20 @@ MIN_STORE = 64 * 1024 * 1024  # The least bytes of storage that JetStream works 
 
 
 def write_config(
-    settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
+    settings: Settings,
+    agents: Sequence[str],
+    *,
+    folder: Path | None = None,
+    store: str = "",
+    encryption: str = "",
 ) -> bool:
     """Create missing keys and the commands' token, and write the server's configuration, if it changes.
 
     Returns whether it did.
 
     ``folder`` gets the configuration (default ``<state_dir>/nats``), ``store`` is the folder of JetStream's
-    files as the server sees it. Raises StartError if the disk is full or not writable.
+    files as the server sees it, ``encryption`` what it says of TLS with clients. Raises StartError if the
+    disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
     keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
@@ -59,6 +65,7 @@ def write_config(
             keys,
             store=store or str(folder / "store"),
             max_store=limit,
+            encryption=encryption,
         )
         for template in TEMPLATES.glob("*.conf"):
             shutil.copyfile(template, folder / template.name)
@@ -72,8 +79,8 @@ def write_config(
 
 def write_servers(settings: Settings, agents: Sequence[str]) -> bool:
     """The same for each server that the office runs itself."""
-    places = folders(settings, settings.nats_replicas)
-    changed = [write_config(settings, agents, folder=folder) for folder in places]
+    places, encryption = folders(settings, settings.nats_replicas), format_encryption(settings)
+    changed = [write_config(settings, agents, folder=each, encryption=encryption) for each in places]
     return any(changed)
 
 
@@ -115,11 +122,12 @@ def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
 
 async def provision_streams(settings: Settings, url: str, agents: Sequence[str]) -> list[str]:
     """Create or update streams, buckets and consumers as the admin; returns what changed."""
+    keys, hosts = _public_keys(settings, agents), read_hosts(settings.keys)
     bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
     try:
         return await provision(
             bus,
-            _public_keys(settings, agents),
+            {name: (key, *hosts.keys_of(name).values()) for name, key in keys.items()},
             ack_wait=settings.task_ack_wait,
             max_attempts=settings.max_attempts,
             replicas=settings.nats_replicas,
@@ -130,12 +138,18 @@ async def provision_streams(settings: Settings, url: str, agents: Sequence[str])
 
 
 def _public_keys(settings: Settings, agents: Sequence[str]) -> dict[str, str]:
-    known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads((settings.keys / PUBLIC_KEYS).read_bytes())
+    known = read_public_keys(settings)
     if known.keys() >= set(agents):
         return {name: known[name] for name in agents}
     return ensure_keys(settings.keys, agents)
+
+
+def read_public_keys(settings: Settings) -> dict[str, str]:
+    """The public keys of all identities by name; none if the file is not there."""
+    with contextlib.suppress(OSError, ValueError):
+        known: dict[str, str] = json.loads((settings.keys / PUBLIC_KEYS).read_bytes())
+        return known
+    return {}
 
 
 async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from services.cli.supervisor.child import Child, Program
 from services.cli.supervisor.cluster import plan_servers, require_place, urls, write_cluster
+from services.cli.supervisor.hosts import HostDesk
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
 from services.cli.supervisor.programs import (
@@ -37,6 +38,7 @@ from services.cli.supervisor.watchdog import Watchdog, end_orphans
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.connecting import RunningInstance
+from shared.bus.hosts import Membership, read_membership
 from shared.contracts import generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
 from shared.files import write_atomically
@@ -86,6 +88,7 @@ class Supervisor:
         self._log_task: asyncio.Task[None] | None = None
         self._forgetting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._hosts: asyncio.Task[None] | None = None
         self._specialists: SpecialistSupervisor | None = None
         self._disk = DiskMonitor(config.state_dir)
 
@@ -101,6 +104,8 @@ class Supervisor:
         for name, reason in refused.items():
             self._report_missing(name, reason)
         self._prepare_folders()
+        if (member := read_membership(self.config.keys)) is not None:
+            return await self._start_on_host(member, installed, opens_at)
         self._specialists = SpecialistSupervisor(self, [agent.name for agent in installed])
         names = self._specialists.agent_names()
         if not self.config.nats_url:
@@ -135,6 +140,14 @@ class Supervisor:
                 self.report(LogLine("office", "warning", f"after a power loss: {text}"))
         self._specialists.start(foreign=not places)
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
+        desk = HostDesk(
+            self.config,
+            self.url,
+            agents=self._specialists.agent_names,
+            reload=self.reload_server if places else self._ask_to_reload,
+            report=self.report,
+        )
+        self._hosts = asyncio.create_task(desk.run())
         if len(places) > 1:
             watch = ServersWatch(self.config.state_dir, self.report, self._restart_server)
             self._watching = asyncio.create_task(watch.run(self.config, self.url))
@@ -145,12 +158,27 @@ class Supervisor:
         await self._wait_until_open(opens_at)
         return self._write_record()
 
+    async def _start_on_host(
+        self, member: Membership, installed: Iterable[InstalledAgent], opens_at: float
+    ) -> RunningInstance:
+        """The same on a host that joined an office elsewhere: its roles, and nothing else."""
+        roles = [agent for agent in installed if agent.name in member.roles]
+        for name in sorted({*member.roles} - {agent.name for agent in roles}):
+            self._report_missing(name, "it is not installed on this host")
+        await self._watchdog.start()
+        self._log_task = asyncio.create_task(self._follow_logs())
+        self.url = self.config.nats_url or member.servers
+        programs = [each for agent in roles for each in agent_programs(self.config, agent, self.url)]
+        await self._start_in_parallel(programs)
+        await self._wait_until_open(opens_at)
+        return self._write_record()
+
     async def stop(self) -> None:
         """Stop agents, memory and the server in this order; each is killed after its grace."""
         self._record.unlink(missing_ok=True)
         if self._specialists is not None:
             await self._specialists.stop()
-        for task in filter(None, (self._forgetting, self._watching)):
+        for task in filter(None, (self._forgetting, self._watching, self._hosts)):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         for stage in (AGENT, MEMORY, SERVER):
@@ -183,6 +211,10 @@ class Supervisor:
     def reload_server(self) -> None:
         """Have the instance's own server reload its configuration; no client is disconnected by that."""
         self._signal_server(signal.SIGHUP)
+
+    def _ask_to_reload(self) -> None:
+        conf = self.config.state_dir / SERVER_NAME / "office.conf"
+        self.report(LogLine("office", "warning", f"have your servers read {conf} again: hosts changed"))
 
     def _signal_server(self, number: int, name: str = "") -> None:
         for child in self.children:

@@ -1,0 +1,175 @@
+"""Agents on other hosts: they join with a token, work, vanish, are revoked and leave."""
+
+import asyncio
+import base64
+import json
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from services.cli.commands.hosts import OFFICE_ROLES, is_host_name
+from shared import subjects
+from shared.bus.hosts import changing_hosts, read_hosts, read_membership
+from shared.bus.records import read_presences
+from shared.contracts import AccessChanged, TaskStatus
+from tests.support.hosts import AGENT, Hosts
+from tests.support.waiting import eventually
+
+in_module = pytest.mark.asyncio(loop_scope="module")
+SOON = 10.0  # Seconds within which a task of a host that vanished has to be done elsewhere
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hosts]:
+    running = Hosts(tmp_path_factory.mktemp("hosts"))
+    try:
+        await running.open()
+        yield running
+    finally:
+        await running.close()
+
+
+async def acts(hosts: Hosts, name: str) -> list[str]:
+    """What the log says was done about a host."""
+    stored = await hosts.office.stored(subjects.event(subjects.ADMIN, "*"))
+    events = [AccessChanged.from_json(data) for _, _, data in stored]
+    return [event.act.value for event in events if event.about == name]
+
+
+# --- joining -------------------------------------------------------------------------------------
+
+
+@in_module
+async def test_a_host_joins_with_keys_of_its_own(hosts: Hosts) -> None:
+    joined = await hosts.join("first")
+    assert joined == {"host": "first", "office": hosts.office.server.url, "roles": [AGENT]}
+    keys = Path(hosts.environment("first")["MAILROOM_STATE_DIR"]) / "keys"
+    assert {path.name for path in keys.glob("*.nk")} == {"@host.nk", f"{AGENT}.nk"}
+    assert (keys / f"{AGENT}.nk").read_bytes() != (hosts.config.keys / f"{AGENT}.nk").read_bytes()
+    member = read_membership(keys)
+    assert member is not None
+    assert list(member.ids) == [AGENT]
+    assert await acts(hosts, "first") == ["host_invited", "host_joined"]
+
+
+@in_module
+async def test_a_token_counts_once(hosts: Hosts) -> None:
+    token = await hosts.invite("once")
+    assert isinstance(await hosts.join("once", token=token), dict)
+    refused = await hosts.join("twice", token=token)
+    assert isinstance(refused, str)
+    assert "used already" in refused
+    assert "twice" not in read_hosts(hosts.config.keys).joined
+    assert (await acts(hosts, "once"))[-1] == "host_refused"
+
+
+@in_module
+async def test_an_expired_token_does_not_count(hosts: Hosts) -> None:
+    token = await hosts.invite("late")
+    with changing_hosts(hosts.config.keys) as listed:
+        listed.invited["late"] = msgspec.structs.replace(listed.invited["late"], until=time.time() - 1)
+    await eventually(lambda: "late" not in read_hosts(hosts.config.keys).invited)
+    refused = await hosts.join("late", token=token)
+    assert isinstance(refused, str)
+    assert "expired" in refused
+
+
+@in_module
+async def test_an_altered_token_does_not_count(hosts: Hosts) -> None:
+    token = await hosts.invite("mine")
+    fields = json.loads(base64.urlsafe_b64decode(token[4:] + "=" * (-len(token[4:]) % 4)))
+    for change in ({"host": "first"}, {"roles": [AGENT, "conductor"]}):
+        altered = "mrj_" + base64.urlsafe_b64encode(json.dumps(fields | change).encode()).decode().rstrip("=")
+        roles = ",".join(change.get("roles", [AGENT]))
+        refused = await hosts.join("mine", roles, token=altered)
+        assert isinstance(refused, str), change
+    assert isinstance(await hosts.join("mine", token=token[:-9]), str)
+    assert "mine" not in read_hosts(hosts.config.keys).joined
+    assert read_hosts(hosts.config.keys).joined["first"].roles.keys() == {AGENT}
+
+
+@in_module
+async def test_no_two_hosts_have_one_name(hosts: Hosts) -> None:
+    refused = await hosts.run("", "hosts", "invite", "first", "--role", AGENT)
+    assert isinstance(refused, str)
+    assert "already" in refused
+
+
+@pytest.mark.parametrize("name", ["office", "taken", "a.b", "*", "-x", "x-", "x" * 41, "A", ""])
+def test_some_names_are_no_hosts(name: str) -> None:
+    assert not is_host_name(name)
+
+
+@in_module
+async def test_what_signs_for_people_stays_in_the_office(hosts: Hosts) -> None:
+    assert {"conductor", "nexus", "cortex", "memory", "gateway"} == OFFICE_ROLES
+    refused = await hosts.run("", "hosts", "invite", "new", "--role", f"{AGENT},nexus")
+    assert isinstance(refused, str)
+    assert "stays in the office" in refused
+
+
+@in_module
+async def test_a_host_joins_while_the_server_is_restarted(hosts: Hosts) -> None:
+    token = await hosts.invite("patient")
+    await hosts.stop_desk()
+    hosts.office.server.kill()
+    joining = asyncio.create_task(hosts.join("patient", token=token))
+    await asyncio.sleep(1)
+    await hosts.office.server.restart()
+    hosts.start_desk()
+    assert isinstance(await joining, dict)
+
+
+# --- work ----------------------------------------------------------------------------------------
+
+
+@in_module
+async def test_presence_and_claim_name_the_host(hosts: Hosts, tmp_path: Path) -> None:
+    worker = await hosts.start("first")
+    try:
+        (presence,) = await read_presences(hosts.office.user, AGENT)
+        assert presence.host == "first"
+        await hosts.give("named", seconds=0, effects=str(tmp_path / "effects"))
+        result = await hosts.office.result(AGENT, "named")
+        assert result.status is TaskStatus.COMPLETED, result.error_message
+        assert subjects.host_of(result.worker) == "first"
+        (row,) = [each for each in await hosts.run("", "hosts") if each["name"] == "first"]
+        assert (row["state"], row["processes"]) == ("working", 1)
+    finally:
+        hosts.office.kill(worker)
+
+
+@in_module
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_task_of_a_host_that_vanished_is_soon_elsewhere(
+    hosts: Hosts, tmp_path: Path, number: signal.Signals
+) -> None:
+    effects = tmp_path / "effects"
+    lost = await hosts.start("first")
+    names = [f"{number.name}-{at}" for at in range(3)]
+    for name in names:
+        await hosts.give(name, seconds=3, effects=str(effects), first="first")
+    await eventually(lambda: all_claimed(hosts, names))
+    other = await hosts.start()
+    hosts.office.signal(lost, number)
+    begun = time.monotonic()
+    await hosts.give(f"{number.name}-later", seconds=0, effects=str(effects))
+    results = [await hosts.office.result(AGENT, name) for name in (*names, f"{number.name}-later")]
+    took = time.monotonic() - begun
+    assert {result.output for result in results} == {"office"}
+    assert took < SOON
+    if number == signal.SIGSTOP:
+        hosts.office.signal(lost, signal.SIGCONT)
+        await asyncio.sleep(5)  # what it was at would be over
+    assert effects.read_text().split() == ["office"] * 4
+    for name in {lost, other}:
+        hosts.office.kill(name)
+
+
+async def all_claimed(hosts: Hosts, names: list[str]) -> bool:
+    return {*names} <= {*await hosts.office.claimed(AGENT)}
