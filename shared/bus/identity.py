@@ -48,8 +48,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     It may publish and subscribe to these subjects of the office, and send requests to those of memory and of
     the gateway; ``signed_request`` get its name appended, ``serve`` are the requests it answers. ``durables``
     are those of a stream whose position it may ask for; of the streams ``listed`` it may list the subjects.
-    What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that. The
-    ``stores`` of objects are its own, to fill and to empty.
+    What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that.
     """
 
     publish: tuple[str, ...]
@@ -61,7 +60,6 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     listed: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()
     hear: tuple[str, ...] = ()
-    stores: tuple[str, ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str], host: str = subjects.OFFICE_HOST) -> Rights:
@@ -168,9 +166,6 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
             subjects.dropped("*"),
         ]
         send += [_direct_get(subjects.OFFICE, each) for each in wanted]
-    if name in subjects.OPENING:
-        sent = subjects.record(subjects.GATEWAY, subjects.PARCELS, "*")
-        send += [_direct_get(subjects.OFFICE, sent), *stores.opens(subjects.GATEWAY)]
     if name in subjects.COUNTING:
         # Not its own: nothing may match two imports, and its records are among them.
         spent = [subjects.record(each, "spending", "*") for each in agents if each != name]
@@ -220,7 +215,6 @@ def _gateway_rights() -> Rights:
             *_sends_of_host(name, subjects.OFFICE_HOST),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *(subjects.seal(stream) for stream in subjects.LOG),
-            *stores.fills(subjects.GATEWAY),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
@@ -228,7 +222,6 @@ def _gateway_rights() -> Rights:
         signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
         serve=(subjects.MAILBOX,),
         hear=(*_WORDS, subjects.thoughts("*", "*")),
-        stores=(subjects.GATEWAY,),
     )
 
 
@@ -408,11 +401,8 @@ def _hosts_account(hosts: Hosts) -> str:
     asks = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
     asks += [(each.key, subjects.asking(name)) for name, each in hosts.joined.items()]
     imports = [_import("service", OFFICE_ACCOUNT, subject) for _, subject in asks]
-    hears = 'subscribe: { allow: ["_INBOX.>"] }'
-    users = ", ".join(
-        f'{{ nkey: {key}, permissions: {{ publish: {{ allow: ["{subject}"] }}, {hears} }} }}'
-        for key, subject in asks
-    )
+    form = '{{ nkey: {}, permissions: {{ publish: {{ allow: ["{}"] }}, subscribe: {{ allow: ["_INBOX.>"] }} }} }}'
+    users = ", ".join(form.format(*each) for each in asks)
     return f"  {_HOSTS_ACCOUNT} {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
 
 
@@ -440,7 +430,7 @@ def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
         imports += [
             _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request
         ]
-    renamed = dict.fromkeys(pair for each in of_hosts.values() for pair in _renamed(each))
+    renamed = {pair: None for each in of_hosts.values() for pair in _renamed(each)}
     imports += [_import("service", OFFICE_ACCOUNT, subject, to=local) for subject, local in renamed]
     if name == subjects.GATEWAY:
         imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
@@ -493,12 +483,9 @@ def _subscription(subject: str) -> str:
 
 def _renamed(rights: Rights) -> list[tuple[str, str]]:
     """Requests to the server, and their names in an account where it answers for ``$JS.API`` itself."""
-    infos = (
-        (f"$JS.API.CONSUMER.INFO.{'.'.join(each)}", subjects.position(*each)) for each in rights.durables
-    )
     return [
-        *infos,
-        *stores.renamed(rights.stores),
+        *((f"$JS.API.CONSUMER.INFO.{'.'.join(d)}", subjects.position(*d)) for d in rights.durables),
+        *stores.renamed(rights.publish),
         *((f"$JS.API.STREAM.INFO.{each}", subjects.listing(each)) for each in rights.listed),
     ]
 

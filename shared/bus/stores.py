@@ -48,20 +48,17 @@ def config_of(bucket: str) -> dict[str, Any]:
 
 def with_stores(rights: R, agent: str, host: str, hosts: Hosts) -> R:
     """The rights of an agent's processes on ``host``, with those that come with stores of objects."""
-    own, buckets = bucket_of(agent, host), buckets_of(hosts)
-    publish = list(rights.publish)  # type: ignore[attr-defined]
-    owned = rights.stores  # type: ignore[attr-defined]
-    if own in buckets:
-        owned = (*owned, own)
-        publish += fills(own)
+    own = subjects.GATEWAY if agent == subjects.GATEWAY else bucket_of(agent, host)
+    buckets = buckets_of(hosts)
+    publish = [*rights.publish, *(fills(own) if own in buckets else ())]  # type: ignore[attr-defined]
     roles = {bucket.rpartition("_")[0] for bucket in buckets if bucket not in ALWAYS}
     if agent in {*subjects.OPENING, subjects.GATEWAY, *roles}:
-        publish += [each for bucket in buckets if bucket not in ALWAYS for each in opens(bucket)]
-        if hosts.joined and agent != subjects.GATEWAY:  # which reads all records, as an agent does its own
-            known = f"$JS.API.DIRECT.GET.{subjects.OFFICE}."
-            others = sorted({*subjects.OPENING, *roles} - {agent})
-            publish += [known + subjects.record(each, subjects.PARCELS, "*") for each in others]
-    return msgspec.structs.replace(rights, publish=tuple(dict.fromkeys(publish)), stores=owned)
+        publish += [each for bucket in buckets for each in opens(bucket)]
+    if agent in {*subjects.OPENING, *roles}:  # as an agent reads its own records, and the gateway all
+        writers = {subjects.GATEWAY, *(roles and {*subjects.OPENING, *roles} - {agent})}
+        known = f"$JS.API.DIRECT.GET.{subjects.OFFICE}."
+        publish += [known + subjects.record(each, subjects.PARCELS, "*") for each in sorted(writers)]
+    return msgspec.structs.replace(rights, publish=tuple(dict.fromkeys(publish)))
 
 
 def fills(bucket: str) -> list[str]:
@@ -74,11 +71,12 @@ def opens(bucket: str) -> list[str]:
     return [f"$JS.API.DIRECT.GET.{stream_of(bucket)}", f"$JS.API.DIRECT.GET.{stream_of(bucket)}.>"]
 
 
-def renamed(buckets: Iterable[str]) -> list[tuple[str, str]]:
-    """The requests of owners, and their names in an account where the server itself would answer them."""
+def renamed(publish: Iterable[str]) -> list[tuple[str, str]]:
+    """The requests of who may ``publish`` to a store, named as the server answers them in any account."""
+    owned = [each.split(".")[1] for each in publish if each.startswith("$O.") and ".C." in each]
     return [
         (f"$JS.API.STREAM.{verb}.{stream_of(bucket)}", name(bucket))
-        for bucket in buckets
+        for bucket in owned
         for verb, name in (("INFO", info), ("PURGE", purge))
     ]
 
