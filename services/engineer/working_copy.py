@@ -29,6 +29,7 @@ from shared.settings import Settings
 from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, SAME_TIME, Base
 from shared.skills.git import Repository, find_repository
 from shared.skills.skill_files import PLACES, find_skill_files, format_skills
+from shared.tasks.context import inputs_path
 from shared.text.display import clean, excerpt, quote
 
 MAX_BYTES = 2 << 30
@@ -355,9 +356,14 @@ def remove_old(settings: Settings, open_goals: Container[str]) -> dict[str, int]
     What an open goal has stays. Returns how many of each were removed.
     """
     clean_copies(settings.workspaces)
+    inputs = inputs_path(settings)
+    for left in (*settings.snapshots.glob(".fetched-*"), *inputs.glob(".fetched-*")):
+        if is_older(left, STALE):
+            remove_tree(left)
     kinds = (
         ("workspaces", settings.workspaces, settings.days_kept("workspaces")),
         ("snapshots", settings.snapshots, settings.days_kept("workspaces")),
+        ("inputs", inputs, settings.days_kept("workspaces")),
         ("outputs", settings.outputs, settings.days_kept("outputs")),
     )
     return {kind: _remove(folder, days, open_goals) for kind, folder, days in kinds if days}

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,10 +21,10 @@ from shared import subjects
 from shared.bus import Bus, Claim
 from shared.bus.entry import seal
 from shared.bus.hosts import HOSTS, read_hosts
-from shared.bus.objects import get_object, put_object, remove_object
+from shared.bus.objects import get_object, put_object, remove_object, sweep
 from shared.bus.records import read_record
 from shared.bus.stores import bucket_of
-from shared.contracts import Parcel, ParcelsStored, StoredObject, Task, TaskResult
+from shared.contracts import Parcel, ParcelsStored, StateChanged, StoredObject, Task, TaskResult
 from shared.errors import ActionError, BusError, Conflict
 from shared.files import hold_lock, write_atomically
 from shared.log import logger
@@ -38,6 +39,8 @@ from shared.tasks.context import INPUT, goal_of, inputs_path, sent_name, workspa
 
 MOST_OBJECTS = 16  # Of one workspace; then all of it is stored anew
 TRIES = 5  # How often the list of a goal's parcels is written if others write it too
+SWEEP_EVERY = 3_600.0  # Seconds between two looks for what is left of goals that have ended
+SWEPT_AFTER = 86_400.0  # Seconds after which that is removed: a task without a goal is at work for less
 LOCKS = frozenset({"lock", "changing"})
 T = TypeVar("T")
 
@@ -62,6 +65,7 @@ class Travelling:
         self._storing = asyncio.Lock()
         self._roles: frozenset[str] = frozenset()
         self._seen: tuple[int, int] = (0, 0)
+        self._swept = float("-inf")
 
     def roles(self) -> Collection[str]:
         """The agents that work on several hosts, as far as this one knows; none in an office of one."""
@@ -141,7 +145,7 @@ class Travelling:
                     os.utime(place)
                     continue
                 async with self._unpacked(parcel, inputs_path(self._settings), is_closed=True) as draft:
-                    await _add_history(draft)
+                    await add_history(draft)
                     whole = draft.with_name(f"{draft.name}.whole")
                     (draft / "files").rename(_made(whole) / sent_name(parcel.source))
                     _mark(whole, parcel)
@@ -260,6 +264,17 @@ class Travelling:
             if each.bucket == bucket and each.key not in used:
                 with contextlib.suppress(BusError):  # it expires
                     await remove_object(self._bus, bucket, each.name)
+        if time.monotonic() > self._swept + SWEEP_EVERY:
+            self._swept = time.monotonic()
+            await self._sweep(bucket)
+
+    async def _sweep(self, bucket: str) -> None:
+        """Remove what is left of goals that are not open any more."""
+        with contextlib.suppress(BusError, ValueError):  # it expires
+            state = await read_record(self._bus, subjects.OFFICE_STATE, StateChanged)
+            if state is not None:
+                active = state.value.active
+                await sweep(self._bus, bucket, lambda name: name.partition("/")[0] in active, age=SWEPT_AFTER)
 
     def _pack(
         self, file: Any, goal: str, name: str, before: _Stored
@@ -367,7 +382,7 @@ git ls-files -sz | sed -zn 's/^160000 [^\\t]*\\t//p' | git update-index -z --for
 """A repository of the pack that was sent. Submodules are plain files: what git knows of them was not sent."""
 
 
-async def _add_history(draft: Path) -> None:
+async def add_history(draft: Path) -> None:
     """Make ``files`` of what a person sent the repository that it was, as far as its history was sent."""
     _made(draft / "files")
     if not (draft / "history" / "head").is_file():

@@ -401,8 +401,8 @@ def _hosts_account(hosts: Hosts) -> str:
     asks = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
     asks += [(each.key, subjects.asking(name)) for name, each in hosts.joined.items()]
     imports = [_import("service", OFFICE_ACCOUNT, subject) for _, subject in asks]
-    form = '{{ nkey: {}, permissions: {{ publish: {{ allow: ["{}"] }}, subscribe: {{ allow: ["_INBOX.>"] }} }} }}'
-    users = ", ".join(form.format(*each) for each in asks)
+    rights = '{{ publish: {{ allow: ["{}"] }}, subscribe: {{ allow: ["_INBOX.>"] }} }}'
+    users = ", ".join(f"{{ nkey: {key}, permissions: {rights.format(subject)} }}" for key, subject in asks)
     return f"  {_HOSTS_ACCOUNT} {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
 
 

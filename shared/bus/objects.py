@@ -14,7 +14,7 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections import deque
-from collections.abc import Container
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -118,8 +118,11 @@ async def remove_object(bus: Bus, bucket: str, name: str) -> None:
         await _purge(bus, bucket, stores.chunks(bucket, key))
 
 
-async def sweep(bus: Bus, bucket: str, keep: Container[str]) -> int:
-    """Remove what is not named in ``keep`` of a store of one's own, and what nobody finished; how many."""
+async def sweep(bus: Bus, bucket: str, keep: Callable[[str], bool], *, age: float = UNFINISHED) -> int:
+    """Remove what is older than ``age`` seconds of a store of one's own unless ``keep`` of its name says so.
+
+    And what nobody finished. Returns how much that was.
+    """
     answer = await _call(bus, stores.info(bucket), {"subjects_filter": ">"})
     held = answer.get("state", {}).get("subjects") or {}
     used, removed = set[str](), 0
@@ -127,7 +130,7 @@ async def sweep(bus: Bus, bucket: str, keep: Container[str]) -> int:
         if subject.split(".")[2] == "M":
             stored = await bus.last(stores.stream_of(bucket), subject)
             name, key = _parse_meta(stored.data if stored else b"")
-            if name in keep:
+            if keep(name) or _begun(key) > time.time() - age:
                 used.add(key)
             else:
                 await _purge(bus, bucket, subject)

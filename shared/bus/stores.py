@@ -50,7 +50,9 @@ def with_stores(rights: R, agent: str, host: str, hosts: Hosts) -> R:
     """The rights of an agent's processes on ``host``, with those that come with stores of objects."""
     own = subjects.GATEWAY if agent == subjects.GATEWAY else bucket_of(agent, host)
     buckets = buckets_of(hosts)
-    publish = [*rights.publish, *(fills(own) if own in buckets else ())]  # type: ignore[attr-defined]
+    publish = list(rights.publish)  # type: ignore[attr-defined]
+    if own in buckets:
+        publish += [*fills(own), f"$JS.API.DIRECT.GET.{subjects.OFFICE}.{subjects.OFFICE_STATE}"]
     roles = {bucket.rpartition("_")[0] for bucket in buckets if bucket not in ALWAYS}
     if agent in {*subjects.OPENING, subjects.GATEWAY, *roles}:
         publish += [each for bucket in buckets for each in opens(bucket)]

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
@@ -71,7 +72,7 @@ def send_folder(root: Path) -> str:
         if (more := len(packed.left_out) - SHOWN) > 0:
             click.echo(f"  left out: {more:,} more", err=True)
         file.seek(0)
-        with click.progressbar(length=size, file=click.get_text_stream("stderr")) as bar:
+        with click.progressbar(range(size), file=sys.stderr) as bar:
             return _send(file, size, root, bar.update)
 
 
