@@ -77,7 +77,7 @@ SECTIONS = {
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
         "completion": (".command:completion", "Print the script that completes 'mailroom' in SHELL."),
         "asyncapi": ("asyncapi:asyncapi", "Print the subjects of the bus as AsyncAPI 3.0, in JSON."),
-        "join": ("hosts:join", "Have this machine run agents of the office whose server is at URL."),
+        "join": ("hosts:join", "Have this machine run agents of an office elsewhere."),
         "leave": ("hosts:leave", "Stop the agents here, and give the keys back to the office."),
         "provision": ("up:provision", "Create keys, the server's configuration, and streams."),
     },

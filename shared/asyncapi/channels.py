@@ -44,7 +44,8 @@ PARAMETERS = {
     "budget": "A budget that processes share: of a goal, or of a day.",
     "durable": "The name of a durable consumer.",
     "goal_id": "The id of a goal.",
-    "instance": "One process of an agent.",
+    "host": "A host that joined, or is to join.",
+    "instance": "One process of an agent; of a host that joined it begins with the host's name.",
     "kind": "The kind of record.",
     "name": "A name, unique within its agent.",
     "question_id": "The id of a question.",
@@ -208,6 +209,9 @@ def _timers_and_runtime() -> Iterator[Channel]:
     yield _channel(subjects.timer, "timers", *timed)
     yield _channel(subjects.timer_due, "timers", *timed)
     yield _channel(subjects.presence, "runtime", contracts.Presence)
+    yield _channel(subjects.taken, "runtime", Json)
+    yield _channel(subjects.joining, "runtime", Json, answer=Json)
+    yield _channel(subjects.asking, "runtime", Json, answer=Json)
     yield _channel(subjects.lease, "runtime", Json)
     yield _channel(subjects.turn, "runtime", Json)
     yield _channel(subjects.share, "runtime", Json)

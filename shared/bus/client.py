@@ -105,7 +105,7 @@ class BusClient(Client):
         nats-py's does if an attempt to reconnect waits for the end of the connection: it cancels that, and
         then waits for what was cancelled.
         """
-        with keeping_cancellation(), contextlib.suppress(asyncio.CancelledError):
+        with keeping_cancellation(), contextlib.suppress(asyncio.CancelledError, OSError):
             await super().close()
 
     async def _request_new_style(self, *arguments: Any, **options: Any) -> Msg:

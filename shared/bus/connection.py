@@ -40,6 +40,7 @@ READING = (
     ),
 )
 """What the subjects of requests begin with that change nothing."""
+DENIED = 20  # Refusals of the key in a row, four a second, after which it counts as revoked
 Headers = Mapping[str, str] | None
 
 
@@ -65,7 +66,7 @@ class Bus:
         self._secret = self._ids = b""
         self._encryption: dict[str, Any] = {}
         self._url = ""
-        self._last_error = ""
+        self._last_error, self._denied = "", 0
         self.reconnected_at = float("-inf")
         """When the connection was last up again after it was lost, by the monotonic clock."""
         self.reconnected = asyncio.Event()
@@ -462,6 +463,9 @@ class Bus:
     async def _on_error(self, error: Exception) -> None:
         denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error))
         if denied is None:
+            self._denied += "authorization violation" in str(error).lower()
+            if self._denied > DENIED:
+                self.closed.set()
             # Logged once: while the server is away the client reports every attempt to reach it.
             if (text := str(error) or type(error).__name__) != self._last_error:
                 log.warning("bus_error", error=text)
@@ -482,7 +486,7 @@ class Bus:
     async def _on_reconnected(self) -> None:
         log.info("bus_reconnected", server=self.url)
         self.reconnected_at = time.monotonic()
-        self._last_error = ""
+        self._last_error, self._denied = "", 0
         for committer in self._committers():
             committer.on_reconnected()
         self.reconnected.set()

@@ -26,6 +26,8 @@ NO_SUBJECTS = {
     "timers_durable",
     "timer_subjects",
     "bucket_stream",
+    "host_of",
+    "presences",
     "mailboxes",
     "is_for",
     "require_agent_name",

@@ -100,7 +100,7 @@ async def test_prometheus_scrapes_with_a_token(office: Containers) -> None:
         assert (await client.get("/metrics")).status_code == 401
         figures = (await client.get("/metrics", headers={"Authorization": f"Bearer {token}"})).text
     assert "mailroom_bus_up 1.0" in figures
-    assert 'mailroom_processes{agent="engineer"}' in figures
+    assert 'mailroom_processes{agent="engineer",host="office"}' in figures
     assert "mailroom_nats_connections " in figures
 
 

@@ -138,7 +138,7 @@ async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(work
     assert found['mailroom_model_cost_dollars_total{agent="engineer",model="qwen3"}'] == 0.5
     assert found['mailroom_commands_judged_total{agent="engineer",verdict="deny"}'] == 1
     assert found['mailroom_queue_depth{agent="slow",lane="medium"}'] == 0
-    assert found['mailroom_processes{agent="slow"}'] == 1
+    assert found['mailroom_processes{agent="slow",host="office"}'] == 1
     assert found["mailroom_bus_up"] == 1
     assert found["mailroom_approvals_waiting"] == 0
     assert found["mailroom_nats_storage_bytes"] > 0

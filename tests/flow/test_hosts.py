@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from services.cli.commands.hosts import OFFICE_ROLES, is_host_name
+from services.cli.supervisor.hosts import is_in_force
 from shared import subjects
 from shared.bus.hosts import changing_hosts, read_hosts, read_membership
 from shared.bus.records import read_presences
@@ -173,3 +174,53 @@ async def test_a_task_of_a_host_that_vanished_is_soon_elsewhere(
 
 async def all_claimed(hosts: Hosts, names: list[str]) -> bool:
     return {*names} <= {*await hosts.office.claimed(AGENT)}
+
+
+# --- revoking and leaving ------------------------------------------------------------------------
+
+
+@in_module
+@pytest.mark.parametrize("way", ["revoke", "leave"])
+async def test_the_work_of_a_host_that_is_gone_for_good_is_done_elsewhere(
+    hosts: Hosts, tmp_path: Path, way: str
+) -> None:
+    effects = tmp_path / "effects"
+    await hosts.join(way)
+    gone = await hosts.start(way)
+    names = [f"{way}-{at}" for at in range(12)]  # more than it takes at a time
+    for name in names:
+        await hosts.give(name, seconds=4, effects=str(effects), first=way)
+    await eventually(lambda: all_claimed(hosts, names[:8]))
+    other = await hosts.start()
+    begun = time.monotonic()
+    done = await (hosts.run("", "hosts", "revoke", way) if way == "revoke" else hosts.run(way, "leave"))
+    assert isinstance(done, dict), done
+    results = [await hosts.office.result(AGENT, name) for name in names]
+    assert time.monotonic() - begun < SOON + 5
+    assert {result.output for result in results} == {"office"}
+    await asyncio.to_thread(hosts.office.processes[gone].wait, 30)  # the server lets it in no more
+    assert effects.read_text().split() == ["office"] * len(names)
+    hosts.office.kill(other)
+    assert (await acts(hosts, way))[-1] == ("host_revoked" if way == "revoke" else "host_left")
+    assert way not in read_hosts(hosts.config.keys).joined
+    log = Path(hosts.environment(way)["MAILROOM_STATE_DIR"]) / "logs" / f"{AGENT}.log"
+    assert "server ended the connection for good" in log.read_text()
+    if way == "leave":
+        assert not list((log.parent.parent / "keys").glob("*.nk"))
+        assert isinstance(await hosts.join(way), dict)  # it can come back with another token
+
+
+@in_module
+async def test_a_host_that_was_revoked_leaves_all_the_same(hosts: Hosts) -> None:
+    await hosts.join("remote")
+    await hosts.stop_desk()
+    try:
+        with changing_hosts(hosts.config.keys) as listed:
+            del listed.joined["remote"]
+    finally:
+        hosts.start_desk()
+    await eventually(lambda: is_in_force(hosts.config))
+    assert isinstance(await hosts.run("remote", "leave"), dict)  # it was revoked meanwhile
+    refused = await hosts.run("remote", "leave")
+    assert isinstance(refused, str)
+    assert "has joined no office" in refused

@@ -9,6 +9,7 @@ from services.cli import api
 from services.cli.commands.completion import AgentName
 from services.cli.commands.options import json_option
 from services.cli.output.console import open_console, print_block, print_json, print_result
+from shared import subjects
 from shared.contracts import Presence
 from shared.text.display import clean, clean_block, count
 from shared.views.metrics import Controlled, Processes
@@ -105,6 +106,8 @@ def _print_agent(processes: list[Presence], console: Console, *, in_full: bool, 
     number = count(len(processes), "process", "processes")
     number += " (no more are read)" if len(processes) >= most else ""
     head = f"{latest.agent}  {number}, version {clean(latest.version)}"
+    if places := sorted({subjects.host_of(each.instance) for each in processes} - {subjects.OFFICE_HOST}):
+        head += f", some on {clean(', '.join(places))}"
     head += ", paused" if any(process.paused for process in processes) else ""
     console.print(head, style="bold")
     _print_indented(clean(latest.description), console)

@@ -169,9 +169,9 @@ def revoke(name: str, state_dir: Path | None, as_json: bool) -> None:
 @state_dir_option
 @json_option
 def join(url: str, roles: str, text: str, state_dir: Path | None, as_json: bool) -> None:
-    """Have this machine run agents of the office whose server is at URL.
+    """Have this machine run agents of an office elsewhere.
 
-    Their keys are made here and stay here; 'mailroom up' then starts these agents, and nothing else. Settings
+    URL is that of the office's server. Their keys are made here and stay here; 'mailroom up' then starts these agents, and nothing else. Settings
     and secrets, such as those of models, are this machine's.
     """
     config = load_settings(state_dir)

@@ -12,7 +12,7 @@ from rich.text import Text
 from services.cli import api
 from services.cli.commands.options import json_option
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
-from shared import settings
+from shared import settings, subjects
 from shared.contracts import Presence
 from shared.errors import BusUnavailable, Denied, MailroomError
 from shared.settings import Settings
@@ -111,21 +111,28 @@ def _make_table(system: SystemStatus, narrow: bool) -> Table:
     named = ("load", "waiting", "in hand", "handled", "dead", "up")
     kept = [at for at, name in enumerate(named) if not (narrow and name in WIDE_ONLY)]
     numbers = [named[at] for at in kept]
-    versions = _versions([process for each in system.agents for process in each.processes])
-    # The column is only needed if versions differ; 80 columns have no space for it otherwise.
-    mixed = ["version"] if len(versions) > 1 else []
+    running = [process for each in system.agents for process in each.processes]
+    # These columns are only needed if versions or hosts differ; 80 columns have no space for them otherwise.
+    mixed = {name: read for name, read in MIXED.items() if len(read(running)) > 1}
     table = make_table("agent", "processes", *mixed, *numbers, right=("processes", *numbers))
     for each in system.agents:
-        running, *cells = _format_cells(each)
-        version = [clean(", ".join(_versions(each.processes)))] if mixed else []
+        number, *cells = _format_cells(each)
+        told = [clean(", ".join(read(each.processes))) for read in mixed.values()]
         style = "" if each.processes else "red"
         shown = [cells[at] for at in kept]
-        table.add_row(shorten(each.agent, 16), running, *version, *shown, style=style)
+        table.add_row(shorten(each.agent, 16), number, *told, *shown, style=style)
     return table
 
 
 def _versions(processes: Iterable[Presence]) -> list[str]:
     return sorted({process.version for process in processes})
+
+
+def _hosts(processes: Iterable[Presence]) -> list[str]:
+    return sorted({subjects.host_of(process.instance) for process in processes})
+
+
+MIXED = {"version": _versions, "host": _hosts}
 
 
 def _format_cells(each: AgentStatus) -> list[str]:

@@ -258,12 +258,12 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
     yield _gauge("mailroom_queue_depth", "Messages that wait in a mailbox", lanes, waiting)
     working = [(agent, lane, number) for agent, lane, _, number in server.queues]
     yield _gauge("mailroom_queue_delivered", "Messages delivered and not acknowledged", lanes, working)
-    processes = limited(server.processes, MAX_AGENTS)
+    processes = limited(dict.fromkeys(name for name, _ in server.processes), MAX_AGENTS)
     yield _gauge(
         "mailroom_processes",
-        "Processes of an agent",
-        ("agent",),
-        [(processes[name], number) for name, number in server.processes.items()],
+        "Processes of an agent on a host",
+        ("agent", "host"),
+        [(processes[name], host, number) for (name, host), number in server.processes.items()],
     )
     yield _gauge(
         "mailroom_mcp_servers",

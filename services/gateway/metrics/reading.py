@@ -51,10 +51,12 @@ class LogFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says; ``queues`` are by agent and lane: waiting, and delivered but not acknowledged."""
+    """What the server says; ``queues`` are by agent and lane: waiting, and delivered but not acknowledged;
+    ``processes`` are by agent and host.
+    """
 
     queues: list[tuple[str, str, int, int]]
-    processes: dict[str, int]
+    processes: dict[tuple[str, str], int]
     servers: dict[tuple[str, str], int]
     dead: dict[str, int]
     memory_version: int
@@ -149,9 +151,6 @@ async def read_server(bus: Bus) -> ServerFigures:
     """What the server says now; raises BusError."""
     presences = await read_presences(bus)
     names = sorted({presence.agent for presence in presences} | {subjects.USER})
-    processes = {
-        name: sum(each.agent == name for each in presences) for name in names if name != subjects.USER
-    }
     lanes = await asyncio.gather(*(read_lanes(bus, name) for name in names[:MAX_AGENTS]))
     dead, last, lag, unsealed, account = await asyncio.gather(
         count_dead_letters(bus),
@@ -177,7 +176,7 @@ async def read_server(bus: Bus) -> ServerFigures:
             for lane, depth in depths.items()
             if depth is not None
         ],
-        processes=processes,
+        processes=Counter((each.agent, subjects.host_of(each.instance)) for each in presences),
         servers=Counter((each.agent, server) for each in presences for server in each.servers),
         dead=dead,
         memory_version=version,
