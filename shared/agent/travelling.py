@@ -7,11 +7,10 @@ what a person sent from elsewhere is fetched there too.
 import asyncio
 import contextlib
 import os
-import re
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +34,14 @@ from shared.sandbox.restoring import scan
 from shared.sandbox.snapshots import MAX_FILES
 from shared.settings import Settings
 from shared.subjects import host_of
-from shared.tasks.context import INPUT, goal_of, inputs_path, sent_name, workspace_name
+from shared.tasks.context import (
+    INPUT,
+    goal_of,
+    inputs_path,
+    localiser,
+    sent_name,
+    workspace_name,
+)
 
 MOST_OBJECTS = 16  # Of one workspace; then all of it is stored anew
 TRIES = 5  # How often the list of a goal's parcels is written if others write it too
@@ -92,7 +98,7 @@ class Travelling:
             await self._open_goal(goal_of(task), {workspace_name(task), *task.starts_from})
         elif "/inputs/" not in named:
             return task
-        here = self.localiser(goal_of(task))
+        here = self._localiser(goal_of(task))
         return msgspec.structs.replace(task, text=here(task.text), context=here(task.context))
 
     async def open_result(self, result: TaskResult) -> TaskResult:
@@ -103,34 +109,10 @@ class Travelling:
             await self._open_goal(result.goal_id or result.task_id, frozenset())
         except (ActionError, BusError) as error:
             log.warning("files_not_fetched", task_id=result.task_id, reason=str(error))
-        return self.localiser(result.goal_id or result.task_id)(result)
+        return self._localiser(result.goal_id or result.task_id)(result)
 
-    def localiser(self, goal: str) -> Callable[[T], T]:
-        """Makes the paths of a goal's files, and of what people sent, in a value those of this host."""
-        state = self._settings.state_dir.absolute()
-        kinds = rf"/(?:(?:outputs|workspaces|snapshots)/{re.escape(goal)}(?![\w-])|inputs/[0-9a-f]{{16}}/)"
-        whole, within = (
-            re.compile(rf"/[^\n]*?(?={kinds})"),
-            re.compile(rf"(?<![\w.])/[^\s\"'`<>|]*?(?={kinds})"),
-        )
-
-        def change(value: Any) -> Any:
-            if isinstance(value, str):
-                if value.startswith("/") and (found := whole.match(value)):
-                    return str(state) + value[found.end() :]
-                return within.sub(lambda _: str(state), value) if "/" in value else value
-            if isinstance(value, Mapping):
-                return {name: change(each) for name, each in value.items()}
-            if isinstance(value, list | tuple):
-                return type(value)(change(each) for each in value)
-            if isinstance(value, TaskResult):
-                fields = ("output", "output_paths", "evidence_refs", "metadata", "error_message")
-                return msgspec.structs.replace(
-                    value, **{name: change(getattr(value, name)) for name in fields}
-                )
-            return value
-
-        return change
+    def _localiser(self, goal: str) -> Callable[[T], T]:
+        return localiser(self._settings, goal)
 
     async def open_inputs(self, text: str) -> None:
         """Have the folders that people sent, as far as ``text`` names them, as they sent them last."""
@@ -178,7 +160,7 @@ class Travelling:
             return path if f"{path}/".startswith(allowed) else ""
 
         async with self._unpacked(parcel, self._settings.snapshots, rename=rename) as draft:
-            here = self.localiser(goal)
+            here = self._localiser(goal)
 
             def settle() -> None:
                 _merge(draft / "outputs", state / "outputs", replace=by_self)

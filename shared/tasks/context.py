@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from shared.tasks.actions import Outcome
 from shared.tasks.submission import UNREACHED
 from shared.text.display import sendable
 
+T = TypeVar("T")
 MAX_LISTED = 20  # Files, and sources, that the output of an unfinished task names; its result has all of them
 MAX_UNREACHED = 20  # Hosts out of reach that a result names
 MAX_REFS = 200  # Files, and sources, in the result of an unfinished task
@@ -259,6 +260,30 @@ def is_own(settings: Settings, folder: Path) -> bool:
     """Whether ``folder``, without links, is one of the office's own; what people sent is not."""
     own = (settings.state_dir.resolve(), settings.keys.resolve())
     return any(map(folder.is_relative_to, own)) and inputs_path(settings) not in folder.parents
+
+
+def localiser(settings: Settings, goal: str) -> Callable[[T], T]:
+    """Makes the paths of a goal's files, and of what people sent, those of this host; in results too."""
+    state = str(settings.state_dir.absolute())
+    kinds = rf"/(?:(?:outputs|workspaces|snapshots)/{re.escape(goal)}(?![\w-])|inputs/[0-9a-f]{{16}}/)"
+    whole = re.compile(rf"/[^\n]*?(?={kinds})")
+    within = re.compile(rf"(?<![\w.])/[^\s\"'`<>|]*?(?={kinds})")
+
+    def change(value: Any) -> Any:
+        if isinstance(value, str):
+            if found := whole.match(value):
+                return state + value[found.end() :]
+            return within.sub(lambda _: state, value) if "/" in value else value
+        if isinstance(value, Mapping):
+            return {name: change(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(change(each) for each in value)
+        if isinstance(value, TaskResult):
+            fields = ("output", "output_paths", "evidence_refs", "metadata", "error_message")
+            return msgspec.structs.replace(value, **{name: change(getattr(value, name)) for name in fields})
+        return value
+
+    return change
 
 
 def find_workspace(settings: Settings, task: Task, path: str) -> Path:
