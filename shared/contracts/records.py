@@ -9,6 +9,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    Hash,
     OptionalName,
     OptionalPerson,
     OptionalTimestamp,
@@ -253,7 +254,7 @@ class StoredObject(Contract, frozen=True, kw_only=True):
     key: Token
     name: Annotated[str, text_up_to(300)]
     size: Count
-    digest: Annotated[str, text_up_to(64)]
+    digest: Hash
 
 
 class Parcel(Contract, frozen=True, kw_only=True):
