@@ -252,7 +252,7 @@ class StoredObject(Contract, frozen=True, kw_only=True):
 
     bucket: Token
     key: Token
-    name: Annotated[str, text_up_to(300)]
+    name: Text
     size: Count
     digest: Hash
 
@@ -265,8 +265,8 @@ class Parcel(Contract, frozen=True, kw_only=True):
     """
 
     workspace: OptionalToken = ""
-    host: Annotated[str, text_up_to(100)] = ""
-    source: Annotated[str, text_up_to(4_096)] = ""
+    host: str = ""
+    source: str = ""
     objects: tuple[StoredObject, ...] = ()
 
 
