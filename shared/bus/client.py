@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -23,6 +24,10 @@ MOVE_PAUSE = 6.0  # The least seconds between two moves to another server
 Receive = Callable[[str, str, bytes, bytes], Awaitable[None] | None]
 """Takes the subject, the reply subject, the headers as bytes and the payload of a message; what it returns is
 awaited before the next message is read, so it may not wait for one."""
+
+
+# nats-py has asyncio say that for each connection under TLS that ends.
+logging.getLogger("asyncio").addFilter(lambda record: "from eof_received()" not in str(record.msg))
 
 
 class ConnectionLost(nats.errors.Error):

@@ -89,9 +89,14 @@ async def connect_once(
     client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
 
 
-def require_more_time(error: Exception, name: str, url: str, deadline: float) -> None:
+def require_more_time(error: Exception, name: str, url: str, deadline: float, host: str = "") -> None:
     """Raise, with a cure, unless another attempt is worth it before ``deadline`` (of the loop's clock)."""
     if "authorization" in str(error).lower():
+        if host not in ("", subjects.OFFICE_HOST):
+            raise Denied(
+                f"The office at {url} does not know the key of {name!r} of this host, {host}",
+                "It was revoked, it seems: 'mailroom leave' ends that, and another token lets it join again",
+            ) from None
         raise Denied(
             f"The server at {url} does not know the key of {name!r}",
             "The keys and the server's configuration must come from the same state directory: "

@@ -110,7 +110,7 @@ class Bus:
                 return
             except Exception as error:
                 await self._client._close(Client.CLOSED, do_cbs=False)
-                require_more_time(error, self.name, url, deadline)
+                require_more_time(error, self.name, url, deadline, self.host)
                 await asyncio.sleep(0.2)
                 self.closed.clear()
                 self._client = BusClient()

@@ -5,6 +5,7 @@ without rights but those to ask the office (docs/hosts.md).
 """
 
 import functools
+import secrets
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,10 +45,15 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hosts(msgspec.Struct, frozen=True, kw_only=True):
-    """The hosts of an office, and the invitations that count, by the names of hosts."""
+    """The hosts of an office, and the invitations that count, by the names of hosts.
+
+    ``probe`` is the seed of a user without rights, another one after each change: a server that lets it in
+    knows this list.
+    """
 
     joined: dict[str, Host] = {}
     invited: dict[str, Invitation] = {}
+    probe: str = ""
 
     def keys_of(self, agent: str) -> dict[str, str]:
         """The public keys with which hosts connect as ``agent``, by host."""
@@ -103,8 +109,17 @@ def changing_hosts(keys: Path) -> Iterator[Hosts]:
         hosts = read_hosts(keys)
         before = msgspec.json.encode(hosts)
         yield hosts
-        if (after := msgspec.json.encode(hosts)) != before:
-            write_atomically(keys / HOSTS, after, mode=0o600)
+        if msgspec.json.encode(hosts) != before:
+            hosts = msgspec.structs.replace(hosts, probe=make_seed())
+            write_atomically(keys / HOSTS, msgspec.json.encode(hosts), mode=0o600)
+
+
+def make_seed() -> str:
+    """The seed of a new NKey of a user."""
+    import nkeys
+
+    seed: bytes = nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER)
+    return seed.decode()
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

@@ -14,6 +14,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import stores
+from shared.bus.connecting import public_key
 from shared.bus.hosts import Hosts, read_hosts
 from shared.files import write_atomically
 from shared.settings import Settings
@@ -25,9 +26,6 @@ _PEOPLE_VERBS = tuple(map(subjects.memory, subjects.MEMORY_PEOPLE_VERBS))
 _WORDS = (subjects.words("*"),)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
-_HOSTS_ACCOUNT = "HOSTS"
-_HOSTS_PINGS = 'ping_interval: "3s"\nping_max: 2'
-"""A host that vanished is given messages until the server notices, after three pings."""
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
 """The one request to the server itself that leaves its system account, for the gateway alone: numbers, and
 nothing of its configuration or its clients."""
@@ -327,11 +325,12 @@ def write_server_config(
             f"sync_interval: {settings.nats_sync}, "
             f"{_BATCH_LIMITS if settings.nats_replicas == 1 else _CLUSTER_LIMITS} }}",
             encryption,
-            *([_HOSTS_PINGS] if hosts.joined else []),
+            # A host that vanished is given messages until the server notices, after three pings.
+            *(['ping_interval: "3s"\nping_max: 2'] if hosts.joined else []),
             "accounts {",
             *([_system_account()] if subjects.GATEWAY in agents else []),
             _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),
-            *([_hosts_account(hosts)] if hosts.joined or hosts.invited else []),
+            *([_hosts_account(hosts)] if hosts.probe else []),
             *(_account(name, keys[name], agents, hosts) for name in (*agents, subjects.USER)),
             "}",
             "",
@@ -364,12 +363,10 @@ def _office_account(admin: str, eraser: str) -> str:
         "record.>",
         "seal.*",
         "archive.*",
-        subjects.joining("*"),
-        subjects.asking("*"),
+        *(ask("*") for ask in (subjects.joining, subjects.asking)),
         "$KV.>",
-        "$O.>",
         "$JS.ACK.>",
-        "$JS.API.STREAM.PURGE.*",
+        *stores.EXPORTS,
         "$JS.API.STREAM.INFO.*",
         "$JS.API.CONSUMER.INFO.>",
         "$JS.API.CONSUMER.LIST.*",
@@ -397,13 +394,17 @@ def _system_account() -> str:
 
 
 def _hosts_account(hosts: Hosts) -> str:
-    """Who may ask the office itself: what a token was made for to join, and each host that joined."""
-    asks = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
-    asks += [(each.key, subjects.asking(name)) for name, each in hosts.joined.items()]
+    """Who may ask the office: who has a token, to join, and each host that joined."""
+    joining = [(each.key, subjects.joining(name)) for name, each in hosts.invited.items()]
+    asks = [*joining, *((each.key, subjects.asking(name)) for name, each in hosts.joined.items())]
     imports = [_import("service", OFFICE_ACCOUNT, subject) for _, subject in asks]
-    rights = '{{ publish: {{ allow: ["{}"] }}, subscribe: {{ allow: ["_INBOX.>"] }} }}'
-    users = ", ".join(f"{{ nkey: {key}, permissions: {rights.format(subject)} }}" for key, subject in asks)
-    return f"  {_HOSTS_ACCOUNT} {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
+    hears = 'subscribe: { allow: ["_INBOX.>"] }'
+    users = f'{{ nkey: {public_key(hosts.probe.encode())}, permissions: {{ publish: {{ deny: ">" }} }} }}'
+    users += "".join(
+        f', {{ nkey: {key}, permissions: {{ publish: {{ allow: ["{subject}"] }}, {hears} }} }}'
+        for key, subject in asks
+    )
+    return f"  HOSTS {{\n    users: [ {users} ]\n{_list('imports', imports)}  }}"
 
 
 def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:

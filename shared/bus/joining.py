@@ -17,7 +17,7 @@ import nats.errors
 from shared import subjects
 from shared.bus.client import BusClient
 from shared.bus.connecting import connect_once, is_signed, public_key, require_more_time, sign
-from shared.bus.hosts import Invitation, Membership, encryption
+from shared.bus.hosts import Hosts, Invitation, Membership, encryption
 from shared.errors import BusUnavailable, ConfigError, Denied, Refused, StartError
 
 PREFIX = "mrj_"  # What a token begins with
@@ -163,6 +163,19 @@ async def ask_office(url: str, seed: bytes, subject: str, payload: bytes, *, aut
             await client.close()
 
 
+async def know(urls: str, hosts: Hosts) -> bool:
+    """Whether each of the servers at ``urls`` knows a list of hosts."""
+    for url in urls.split(","):
+        client = BusClient()
+        try:
+            await connect_once(client, url, hosts.probe.encode())
+        except (nats.errors.Error, OSError, TimeoutError):
+            return False
+        finally:
+            await client.close()
+    return True
+
+
 async def _ask_once(
     client: BusClient, url: str, seed: bytes, subject: str, payload: bytes, options: dict[str, Any]
 ) -> bytes:
@@ -175,7 +188,8 @@ async def _ask_once(
 
     await connect_once(client, url, seed, name=subject, error_cb=note, **options)
     asked = asyncio.ensure_future(client.request(subject, payload, timeout=ANSWER_WAIT))
-    await asyncio.wait({asked, denied}, return_when=asyncio.FIRST_COMPLETED)
+    either: set[asyncio.Future[Any]] = {asked, denied}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if denied.done():
         asked.cancel()
         raise Refused(f"This key may not ask on {subject!r}")

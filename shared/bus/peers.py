@@ -93,29 +93,27 @@ class Liveness:
         running = holder.is_running(self._here)
         if running is not None:
             return not running
+        if holder.instance in self.silent:  # or is it this process that hears nothing?
+            stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
+            await self._bus.last(stream, subjects.taken(self._bus.name, holder.instance))
         now = time.monotonic()
         connected = await self.is_connected(holder.instance)
         if connected is False:
             return now - self._missing.setdefault(holder.instance, now) >= MISSING
         self._missing.pop(holder.instance, None)
-        since = max(self.silent.get(holder.instance, now), self._bus.reconnected_at)
-        if connected or subjects.host_of(holder.instance) == self._bus.host or now - since < SILENT:
+        if connected or subjects.host_of(holder.instance) == self._bus.host:
             return False
-        # Is it this process that hears nothing?
-        await self._bus.last(
-            subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.taken(self._bus.name, "x")
-        )
-        return not await self.is_connected(holder.instance)
+        return time.monotonic() - max(self.silent[holder.instance], self._bus.reconnected_at) >= SILENT
 
-    async def ask(self, instance: str) -> bytes:
+    async def ask(self, instance: str, timeout: float = ANSWER_TIMEOUT) -> bytes:
         """A process's answer; raises NoResponders without a connection, BusUnavailable if it is silent."""
-        return await self._bus.request(subjects.peer(self._bus.name, instance), timeout=ANSWER_TIMEOUT)
+        return await self._bus.request(subjects.peer(self._bus.name, instance), timeout=timeout)
 
-    async def is_connected(self, instance: str) -> bool | None:
+    async def is_connected(self, instance: str, timeout: float = ANSWER_TIMEOUT) -> bool | None:
         """Whether a process answers; None if it has a connection and does not."""
         asked_at = time.monotonic()
         try:
-            await self.ask(instance)
+            await self.ask(instance, timeout)
         except NoResponders:
             self.silent.pop(instance, None)
             return False
@@ -127,6 +125,9 @@ class Liveness:
 
 
 INTERVAL = 1.0  # Seconds between two checks whether the known processes are there
+STILL_GIVEN = 0.25
+"""The same, and how long an answer is waited for, while the server gives messages to one that is gone: half
+of those that are handed back may go there again."""
 READ_INTERVAL = 5.0  # Seconds between two reads of the presences, which name the processes
 ANSWER_TRIES = 5  # How often a process is asked for what it has in hand before it counts as frozen
 IN_FLIGHT = 0.1  # Seconds until what the server has delivered has arrived
@@ -180,7 +181,7 @@ class Peers:
             except (BusError, ValueError) as error:
                 log.warning("peers_unchecked", reason=str(error))
             self._checked.set()
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(STILL_GIVEN if self._taken else INTERVAL)
 
     async def wait_until_checked(self, seconds: float) -> None:
         """Wait at most ``seconds`` for the first check and what follows from it."""
@@ -248,8 +249,10 @@ class Peers:
     async def _settle(self, instance: str) -> None:
         """Remove a process of which nothing is left, or take back that it is gone."""
         host, back = subjects.host_of(instance), None
-        if host != self._bus.host and (back := await self._liveness.is_connected(instance)) is None:
-            return  # what it is given meanwhile is handed back next time
+        if host != self._bus.host:
+            back = await self._liveness.is_connected(instance, STILL_GIVEN)
+            if back is None:
+                return  # what it is given meanwhile is handed back next time
         if host == self._bus.host:
             subject = subjects.presence(self._bus.name, instance)
             await self._bus.store(subject, b"", headers={"KV-Operation": "DEL"})

@@ -17,6 +17,7 @@ MAX_MESSAGES = 2_048
 """The most messages of one store, 2 GiB: a bound in bytes would be taken from the office's disk at once."""
 MAX_OBJECT = 512 << 20  # The most bytes of one object
 TTL = 7 * 86_400.0  # Seconds until an object expires that nobody removed: as long as workspaces are kept
+EXPORTS = ("$O.>", "$JS.API.STREAM.PURGE.*")  # Of which each account imports what is its own
 ALWAYS = (subjects.GATEWAY,)
 R = TypeVar("R", bound=msgspec.Struct)
 

@@ -158,6 +158,7 @@ SPECIAL = {
     (c.Conversation, "questions"): counts,
     **{(c.StoredObject, name): tokens for name in ("bucket", "key")},
     (c.StoredObject, "digest"): hashes,
+    (c.StoredObject, "size"): counts,
     (c.Parcel, "workspace"): st.just("") | tokens,
 }
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import signal
 import time
@@ -18,7 +19,8 @@ from shared import subjects
 from shared.bus.hosts import changing_hosts, read_hosts, read_membership
 from shared.bus.records import read_presences
 from shared.contracts import AccessChanged, TaskStatus
-from tests.support.hosts import AGENT, Hosts
+from tests.support.cluster import may_divide
+from tests.support.hosts import AGENT, Cable, Hosts
 from tests.support.waiting import eventually
 
 in_module = pytest.mark.asyncio(loop_scope="module")
@@ -146,30 +148,38 @@ async def test_presence_and_claim_name_the_host(hosts: Hosts, tmp_path: Path) ->
 
 
 @in_module
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("way", ["killed", "frozen", "cut off"])
 async def test_a_task_of_a_host_that_vanished_is_soon_elsewhere(
-    hosts: Hosts, tmp_path: Path, number: signal.Signals
+    hosts: Hosts, tmp_path: Path, way: str
 ) -> None:
-    effects = tmp_path / "effects"
-    lost = await hosts.start("first")
-    names = [f"{number.name}-{at}" for at in range(3)]
-    for name in names:
-        await hosts.give(name, seconds=3, effects=str(effects), first="first")
-    await eventually(lambda: all_claimed(hosts, names))
-    other = await hosts.start()
-    hosts.office.signal(lost, number)
-    begun = time.monotonic()
-    await hosts.give(f"{number.name}-later", seconds=0, effects=str(effects))
-    results = [await hosts.office.result(AGENT, name) for name in (*names, f"{number.name}-later")]
-    took = time.monotonic() - begun
-    assert {result.output for result in results} == {"office"}
-    assert took < SOON
-    if number == signal.SIGSTOP:
-        hosts.office.signal(lost, signal.SIGCONT)
-        await asyncio.sleep(5)  # what it was at would be over
-    assert effects.read_text().split() == ["office"] * 4
-    for name in {lost, other}:
-        hosts.office.kill(name)
+    if way == "cut off" and not may_divide():
+        pytest.skip("network namespaces cannot be made here")
+    with Cable() if way == "cut off" else contextlib.nullcontext() as cable:
+        effects = tmp_path / "effects"
+        lost = await hosts.start("first", cable=cable)
+        names = [f"{way[:3]}-{at}" for at in range(3)]
+        for name in names:
+            await hosts.give(name, seconds=3, effects=str(effects), first="first")
+        await eventually(lambda: all_claimed(hosts, names))
+        other = await hosts.start()
+        begun = time.monotonic()
+        if cable is not None:
+            cable.cut()
+        else:
+            hosts.office.signal(lost, signal.SIGKILL if way == "killed" else signal.SIGSTOP)
+        names.append(f"{way[:3]}-later")  # which the server may still give to the one that is gone
+        await hosts.give(names[-1], seconds=0, effects=str(effects))
+        results = [await hosts.office.result(AGENT, name) for name in names]
+        assert time.monotonic() - begun < SOON
+        assert {result.output for result in results} == {"office"}
+        if way != "killed":
+            if cable is not None:
+                cable.cut(whole=True)
+            hosts.office.signal(lost, signal.SIGCONT)
+            await asyncio.sleep(4)  # what it was at would be over
+        assert effects.read_text().split() == ["office"] * len(names)
+        for name in (lost, other):
+            hosts.office.kill(name)
 
 
 async def all_claimed(hosts: Hosts, names: list[str]) -> bool:

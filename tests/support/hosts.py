@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+import os
 from pathlib import Path
+from typing import Self
 
 from services.cli.supervisor.hosts import HostDesk, is_in_force
 from services.cli.supervisor.programs import agent_programs
@@ -11,6 +12,7 @@ from shared import settings
 from shared.bus.records import submission_entry
 from shared.contracts import Task
 from shared.tasks.installed_agents import load_agents
+from tests.support.cluster import run
 from tests.support.forking import start_program
 from tests.support.office import Office
 from tests.support.server import environment, run_mailroom
@@ -46,6 +48,33 @@ if __name__ == "__main__":
 AGENT = "worker"
 
 
+class Cable:
+    """A network namespace with a cable to this machine, which can be cut. As root."""
+
+    def __init__(self) -> None:
+        self.name = f"mrc{os.getpid() % 10_000}"
+        self.here = f"10.212.{os.getpid() % 250}.1"
+        self.prefix = ("ip", "netns", "exec", self.name)
+
+    def __enter__(self) -> Self:
+        run("netns", "add", self.name)
+        run("link", "add", self.name, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        run("addr", "add", f"{self.here}/24", "dev", self.name)
+        run("link", "set", self.name, "up")
+        run("-n", self.name, "addr", "add", f"{self.here[:-1]}2/24", "dev", "eth0")
+        for each in ("lo", "eth0"):
+            run("-n", self.name, "link", "set", each, "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        run("link", "del", self.name, check=False)
+        run("netns", "del", self.name, check=False)
+
+    def cut(self, *, whole: bool = False) -> None:
+        """Have nothing come through, or again (``whole``)."""
+        run("link", "set", self.name, "up" if whole else "down")
+
+
 class Hosts:
     """An office with a desk for hosts, and the hosts that joined."""
 
@@ -56,7 +85,8 @@ class Hosts:
         (home / "__main__.py").write_text(WORKER)
         self._folder = folder
         self._more = {"MAILROOM_AGENTS_DIR": str(folder / "agents"), "PYTHONPATH": str(Path.cwd())}
-        self.office = Office(folder, MAILROOM_TASK_ACK_WAIT="30", **self._more)
+        open_to_others = {"MAILROOM_NATS_ADDRESS": "0.0.0.0"}
+        self.office = Office(folder, MAILROOM_TASK_ACK_WAIT="30", **open_to_others, **self._more)
         self.told: list[str] = []
         self._desk: asyncio.Task[None] | None = None
 
@@ -76,9 +106,9 @@ class Hosts:
         desk = HostDesk(
             self.config,
             self.office.server.url,
-            agents=lambda: self.office.server.agents,
-            reload=self.office.server.reload,
-            report=lambda line: self.told.append(line.text),
+            lambda: self.office.server.agents,
+            self.office.server.reload,
+            lambda line: self.told.append(line.text),
         )
         self._desk = asyncio.create_task(desk.run())
 
@@ -113,23 +143,26 @@ class Hosts:
         url = self.office.server.url
         return await self.run(name, "join", url, "--role", roles, "--token", token)
 
-    async def start(self, host: str = "", *, prefix: Sequence[str] = ()) -> str:
-        """Start the agent's process on a host, "" for the office; returns its name here."""
+    async def start(self, host: str = "", *, cable: "Cable | None" = None) -> str:
+        """Start the agent's process on a host, "" for the office; returns its name here.
+
+        With a cable it is at the other end of it.
+        """
         name = f"{AGENT}@{host}"
         variables = self.environment(host) if host else self.office.environment
         config = settings.load(variables)
         agent = next(each for each in load_agents(config) if each.name == AGENT)
         (program,) = agent_programs(config, agent, self.office.server.url)
         config.logs.mkdir(parents=True, exist_ok=True)
-        command = [*prefix, *program.command]
-        env = {**variables, **{k: v for k, v in program.env.items() if k.startswith("MAILROOM_")}}
-        self.office.processes[name] = start_program(
-            command, {**env, "NATS_URL": self.office.server.url}, program.log
-        )
+        url = self.office.server.url.replace("127.0.0.1", cable.here) if cable else self.office.server.url
+        command = [*(cable.prefix if cable else ()), *program.command]
+        mine = {key: text for key, text in program.env.items() if key.startswith("MAILROOM_")}
+        env = {**variables, **mine, "MAILROOM_NATS_URL": url}
+        process = self.office.processes[name] = start_program(command, env, program.log)
 
         def alive() -> bool:
-            assert self.office.processes[name].poll() is None, program.log.read_text()[-2000:]
-            return any((config.state_dir / "run").glob(f"{AGENT}-*.alive"))
+            assert process.poll() is None, program.log.read_text()[-2000:]
+            return any((config.state_dir / "run").glob(f"{AGENT}-*-{process.pid}.alive"))
 
         await eventually(alive, 40)
         return name

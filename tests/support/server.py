@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from nats.aio.client import Client
 
-from services.cli.supervisor.provisioning import provision_streams, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_servers
 from shared import settings, subjects
 from shared.access.credentials import find_address
 from shared.bus import Bus
@@ -107,7 +107,7 @@ class Server:
         """Start the server and provision it; call ``end`` or ``close`` in any case."""
         fresh = not store_of(self.config).exists()
         filled = fill_store(self.config, self.agents)
-        write_config(self.config, self.agents)
+        write_servers(self.config, self.agents)
         self._nats = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
         if not filled:
             await provision_streams(self.config, self.url, self.agents)

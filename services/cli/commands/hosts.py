@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import re
-import secrets
 import ssl
 import sys
 import time
@@ -29,6 +28,7 @@ from shared.bus.hosts import (
     Invitation,
     Membership,
     changing_hosts,
+    make_seed,
     read_hosts,
     read_membership,
     write_membership,
@@ -103,8 +103,6 @@ role_option = click.option("--role", "roles", required=True, metavar="AGENT,..."
 @json_option
 def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_json: bool) -> None:
     """Print a token with which a machine can join as the host NAME, once."""
-    import nkeys
-
     config = load_settings(state_dir)
     _require_office(config)
     chosen = _parse_roles(roles)
@@ -115,14 +113,14 @@ def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_jso
         raise ConfigError(f"There is no agent {strange[0]!r}", f"There are {', '.join(sorted(known))}")
     if staying := sorted({*chosen} & OFFICE_ROLES):
         raise ConfigError(f"{staying[0]} stays in the office", "Other hosts may run the other agents")
-    seed = nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER)
+    seed = make_seed()
     until = time.time() + minutes * 60
     with changing_hosts(config.keys) as listed:
         if name in listed.joined:
             raise ConfigError(f"There is a host {name} already", f"'mailroom hosts revoke {name}' removes it")
-        listed.invited[name] = Invitation(key=public_key(seed), roles=chosen, until=until)
+        listed.invited[name] = Invitation(key=public_key(seed.encode()), roles=chosen, until=until)
     in_force = _wait_until_loaded(config)
-    token = Token(host=name, roles=chosen, seed=seed.decode(), authority=_authority(config))
+    token = Token(host=name, roles=chosen, seed=seed, authority=_authority(config))
     if as_json:
         print_json({"name": name, "roles": chosen, "token": str(token), "until": until, "counts": in_force})
         return
@@ -171,8 +169,8 @@ def revoke(name: str, state_dir: Path | None, as_json: bool) -> None:
 def join(url: str, roles: str, text: str, state_dir: Path | None, as_json: bool) -> None:
     """Have this machine run agents of an office elsewhere.
 
-    URL is that of the office's server. Their keys are made here and stay here; 'mailroom up' then starts these agents, and nothing else. Settings
-    and secrets, such as those of models, are this machine's.
+    URL is that of the office's server. The keys are made here and stay here; 'mailroom up' then starts these
+    agents, and nothing else. Settings and secrets, such as those of models, are this machine's.
     """
     config = load_settings(state_dir)
     token = read_token(sys.stdin.read() if text == "-" else text)

@@ -34,6 +34,7 @@ from services.cli.supervisor.restoring import finish_restore
 from shared import log, settings, subjects
 from shared.access.credentials import LINK_LIFETIME, create_link
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
+from shared.bus.hosts import read_membership
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
 from shared.tasks.installed_agents import load_agents, load_specialists, read_agents
@@ -59,7 +60,7 @@ state_dir_option = click.option(
 def up(state_dir: Path | None, port: int | None, servers: str | None, detach: bool, as_json: bool) -> None:
     """Start the office: server, memory and agents.
 
-    They run until Ctrl-C or 'mailroom down'.
+    On a host that joined an office elsewhere, its agents alone. They run until Ctrl-C or 'mailroom down'.
 
     With --json each event is a line of JSON; the one with a url means that everything is ready.
     """
@@ -204,6 +205,13 @@ def _print_provisioned(done: dict[str, Any], as_json: bool) -> None:
 
 def format_usage(instance: RunningInstance, config: Settings) -> str:
     """Where everything is, and commands to paste."""
+    if (member := read_membership(config.keys)) is not None:
+        return f"""\
+  office   {instance.url}
+  host     {member.host}: {", ".join(member.roles)}
+  state    {config.state_dir}
+  logs     {config.logs}
+  model    {instance.brain or "none; MAILROOM_BRAIN names one"}"""
     key = shlex.quote(str(config.keys / f"{subjects.USER}.nk"))
     server = f"--server {instance.url} --nkey {key}"
     command = _own_command(config)

@@ -20,10 +20,10 @@ from shared.bus import Bus
 from shared.bus.connecting import read_seed, secret_of_ids
 from shared.bus.entry import seal
 from shared.bus.hosts import HOSTS, Host, Hosts, Membership, changing_hosts, read_hosts
-from shared.bus.joining import JoinRequest, open_request, write_answer
+from shared.bus.joining import JoinRequest, know, open_request, write_answer
 from shared.bus.records import read_presences
 from shared.contracts import AccessAct, AccessChanged, generate_iso_timestamp
-from shared.errors import MailroomError, Refused
+from shared.errors import MailroomError, Refused, StartError
 from shared.files import write_atomically
 from shared.settings import Settings
 from shared.text.display import shorten
@@ -71,7 +71,6 @@ class HostDesk:
         self,
         config: Settings,
         url: str,
-        *,
         agents: Callable[[], Sequence[str]],
         reload: Callable[[], None],
         report: Callable[[LogLine], None],
@@ -207,10 +206,13 @@ class HostDesk:
             if at == before.at:
                 return
             agents = await asyncio.to_thread(self._agents)
-            if await asyncio.to_thread(write_servers, config, agents):
+            await asyncio.to_thread(write_servers, config, agents)
+            if not await know(self._url, hosts):
                 for _ in range(RELOADS):
                     self._reload()
                     await asyncio.sleep(RELOAD_INTERVAL)
+                if not await know(self._url, hosts):
+                    raise StartError("the servers have not read their list yet", "See logs/nats.log")
             await provision_streams(config, self._url, agents)
             events = list(_differences(before.hosts, hosts, self._leaving))
             await self._record(events)

@@ -140,13 +140,8 @@ class Supervisor:
                 self.report(LogLine("office", "warning", f"after a power loss: {text}"))
         self._specialists.start(foreign=not places)
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
-        desk = HostDesk(
-            self.config,
-            self.url,
-            agents=self._specialists.agent_names,
-            reload=self.reload_server if places else self._ask_to_reload,
-            report=self.report,
-        )
+        reload = self.reload_server if places else self._ask_to_reload
+        desk = HostDesk(self.config, self.url, self._specialists.agent_names, reload, self.report)
         self._hosts = asyncio.create_task(desk.run())
         if len(places) > 1:
             watch = ServersWatch(self.config.state_dir, self.report, self._restart_server)
