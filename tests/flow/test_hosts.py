@@ -21,6 +21,7 @@ from shared.bus.records import read_presences
 from shared.contracts import AccessChanged, TaskStatus
 from tests.support.cluster import may_divide
 from tests.support.hosts import AGENT, Cable, Hosts
+from tests.support.up import UpCommand
 from tests.support.waiting import eventually
 
 in_module = pytest.mark.asyncio(loop_scope="module")
@@ -156,10 +157,11 @@ async def test_a_task_of_a_host_that_vanished_is_soon_elsewhere(
         pytest.skip("network namespaces cannot be made here")
     with Cable() if way == "cut off" else contextlib.nullcontext() as cable:
         effects = tmp_path / "effects"
+        hosts.log("first", clear=True)
         lost = await hosts.start("first", cable=cable)
         names = [f"{way[:3]}-{at}" for at in range(3)]
         for name in names:
-            await hosts.give(name, seconds=3, effects=str(effects), first="first")
+            await hosts.give(name, seconds=20, effects=str(effects), first="first")
         await eventually(lambda: all_claimed(hosts, names))
         other = await hosts.start()
         begun = time.monotonic()
@@ -176,14 +178,36 @@ async def test_a_task_of_a_host_that_vanished_is_soon_elsewhere(
             if cable is not None:
                 cable.cut(whole=True)
             hosts.office.signal(lost, signal.SIGCONT)
-            await asyncio.sleep(4)  # what it was at would be over
+            await eventually(lambda: hosts.log("first").count("claim_lost") >= 3, 20)
         assert effects.read_text().split() == ["office"] * len(names)
         for name in (lost, other):
             hosts.office.kill(name)
 
 
+async def hosts_at_work(hosts: Hosts) -> set[str]:
+    return {subjects.host_of(each.instance) for each in await read_presences(hosts.office.user, AGENT)}
+
+
 async def all_claimed(hosts: Hosts, names: list[str]) -> bool:
     return {*names} <= {*await hosts.office.claimed(AGENT)}
+
+
+@in_module
+async def test_up_starts_the_roles_of_a_host_and_nothing_else(hosts: Hosts) -> None:
+    await hosts.join("whole")
+    variables = hosts.environment("whole")
+    state_dir = Path(variables["MAILROOM_STATE_DIR"])
+    up = await asyncio.to_thread(UpCommand, state_dir, **variables)
+    try:
+        await asyncio.to_thread(up.record)
+        assert up.signs_of_life().keys() == {AGENT}
+        assert up.process("nats-server") == 0
+        assert "whole" in await hosts_at_work(hosts)
+        assert isinstance(await hosts.run("whole", "leave"), dict)
+        assert await asyncio.to_thread(up.up.wait, 30) == 0
+        assert "whole" not in await hosts_at_work(hosts)
+    finally:
+        await asyncio.to_thread(up.close)
 
 
 # --- revoking and leaving ------------------------------------------------------------------------
@@ -199,7 +223,7 @@ async def test_the_work_of_a_host_that_is_gone_for_good_is_done_elsewhere(
     gone = await hosts.start(way)
     names = [f"{way}-{at}" for at in range(12)]  # more than it takes at a time
     for name in names:
-        await hosts.give(name, seconds=4, effects=str(effects), first=way)
+        await hosts.give(name, seconds=60, effects=str(effects), first=way)
     await eventually(lambda: all_claimed(hosts, names[:8]))
     other = await hosts.start()
     begun = time.monotonic()
@@ -213,10 +237,9 @@ async def test_the_work_of_a_host_that_is_gone_for_good_is_done_elsewhere(
     hosts.office.kill(other)
     assert (await acts(hosts, way))[-1] == ("host_revoked" if way == "revoke" else "host_left")
     assert way not in read_hosts(hosts.config.keys).joined
-    log = Path(hosts.environment(way)["MAILROOM_STATE_DIR"]) / "logs" / f"{AGENT}.log"
-    assert "server ended the connection for good" in log.read_text()
+    assert "server ended the connection for good" in hosts.log(way)
     if way == "leave":
-        assert not list((log.parent.parent / "keys").glob("*.nk"))
+        assert not list((Path(hosts.environment(way)["MAILROOM_STATE_DIR"]) / "keys").glob("*.nk"))
         assert isinstance(await hosts.join(way), dict)  # it can come back with another token
 
 

@@ -98,6 +98,13 @@ class Hosts:
         """The environment of a host's processes."""
         return environment(self._folder / host, **self._more)
 
+    def log(self, host: str, *, clear: bool = False) -> str:
+        """What the agent's processes on a host logged."""
+        file = Path(self.environment(host)["MAILROOM_STATE_DIR"]) / "logs" / f"{AGENT}.log"
+        if clear:
+            file.unlink(missing_ok=True)
+        return file.read_text() if file.exists() else ""
+
     async def open(self) -> None:
         await self.office.open(["conductor"])
         self.start_desk()
