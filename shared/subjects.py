@@ -60,6 +60,8 @@ COUNTING = (CONDUCTOR, CORTEX)
 """The agents that read what all agents have used of models: for reports, and for the budget of a night."""
 CRITIC = "critic"
 ENGINEER = "engineer"
+OPENING = (CONDUCTOR, ENGINEER, CRITIC, CORTEX, "scout")
+"""The agents that open folders which people sent, and what was worked on at another host."""
 MEMORY_DAEMON = "memory"
 USER = "user"  # People: a mailbox and an identity like any agent's
 GATEWAY = "gateway"  # The process through which people use the office from a browser or a script
@@ -243,9 +245,12 @@ def record(agent: str, kind: str, record_id: str) -> str:
 
 
 DELIVERY, REPLY, INBOX = "delivery", "reply", "inbox"
-GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX)
-"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, and what they
-took out of the inbox.
+PARCELS = "parcels"
+"""The kind of records of what lies in the object store: of a goal's tasks, by the agent that did them, and of
+folders that people sent, by the gateway."""
+GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX, PARCELS)
+"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, what they took
+out of the inbox, and which folders they sent.
 """
 PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people took out of the inbox
 

@@ -136,6 +136,7 @@ class Conductor(Agent):
     ) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         submission = read_submission(data)
+        await self.context.travelling.open_inputs(data.decode("utf-8", "replace"))
         if priority:
             submission = msgspec.structs.replace(submission, priority=TaskPriority(priority))
         submission = as_senders(submission, sender)

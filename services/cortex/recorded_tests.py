@@ -17,6 +17,7 @@ from shared.projects.reading import read_project
 from shared.settings import Settings
 from shared.skills.git import find_any
 from shared.tasks.actions import Outcome
+from shared.tasks.context import is_own
 from shared.text.prose import PATH_IN_TEXT
 
 RUN_TESTS, TRY_PATCH = "run_tests", "try_patch"
@@ -31,7 +32,7 @@ def require_repo(path: str, settings: Settings) -> str:
             f"{path[:200]!r} is not an absolute path", "Give the whole path of the repository, from / on"
         )
     folder = folder.resolve()
-    if not folder.is_dir() or folder.is_relative_to(settings.state_dir.resolve()):
+    if not folder.is_dir() or is_own(settings, folder):
         raise ActionError(f"{path[:200]} is no folder of a project", "Name an existing one on this machine")
     return str(folder)
 

@@ -32,7 +32,7 @@ from shared.skills.workspace import (
     shared_objects,
 )
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.context import workspace_path
+from shared.tasks.context import is_own, workspace_path
 from shared.tasks.said import is_named, said_in
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
@@ -98,8 +98,7 @@ def _may_hold_secrets(folder: Path, settings: Settings) -> bool:
     """Whether it is in Mailroom's own folder or a hidden folder of a home."""
     home = Path.home().resolve()
     beneath_home = folder.parts[len(home.parts) :] if folder.is_relative_to(home) else ()
-    own = (settings.state_dir.resolve(), settings.keys.resolve())
-    return any(map(folder.is_relative_to, own)) or any(part.startswith(".") for part in beneath_home)
+    return is_own(settings, folder) or any(part.startswith(".") for part in beneath_home)
 
 
 def _is_named(script: Path, path: str, task: Task, *, wholly: bool) -> bool:

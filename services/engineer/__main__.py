@@ -56,7 +56,7 @@ from shared.skills.workspace import (
     slug,
 )
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.context import telling, workspace_path
+from shared.tasks.context import inputs_path, telling, workspace_path
 from shared.tasks.profiles import Profile
 from shared.text.display import quote
 from shared.text.prose import PATH_IN_TEXT
@@ -476,7 +476,7 @@ class Engineer(Agent):
         settings, task = self.context.settings, self.context.current_task
         place = settings.workspaces / f"{task.task.task_id}{COPIES}" / f"attempt-{task.attempt}"
         keep = bool(self.context.profile.options.get("keep_workspaces", False))
-        own = settings.state_dir.resolve()
+        own = None if inputs_path(settings) in folder.parents else settings.state_dir.resolve()
         return working_copy(folder, place, keep=keep, exclude=own, base=base, to_prepare=base is None)
 
     def _changes(self) -> Path:

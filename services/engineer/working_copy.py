@@ -26,9 +26,10 @@ from shared.projects.reading.project_files import read_text
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, Base
+from shared.skills.clones import AUTHOR, BASE, COMMIT, ENVIRONMENT, SAME_TIME, Base
 from shared.skills.git import Repository, find_repository
 from shared.skills.skill_files import PLACES, find_skill_files, format_skills
+from shared.tasks.context import inputs_path
 from shared.text.display import clean, excerpt, quote
 
 MAX_BYTES = 2 << 30
@@ -100,8 +101,9 @@ async def working_copy(
     It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or a
     ``base`` is given, it has a history of one commit; it is a clone of the base, which is made of the first
     copy. Links that lead outside and special files are left out and listed; so is what lies in ``exclude``
-    (default ``place``). If it is ``to_prepare``, it lacks the node_modules that its preparation makes. Raises
-    ActionError if ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    (default ``place``, for what a person sent). If it is ``to_prepare``, it lacks the node_modules that its
+    preparation makes. Raises ActionError if ``repo`` has more than ``max_bytes`` (default 2 GiB) or
+    ``max_files``.
     """
     await begin_effect()
     place = (await asyncio.to_thread(_make_place, place)).resolve()
@@ -121,6 +123,8 @@ async def working_copy(
                 origin = await asyncio.to_thread(_find_origin, repo)
                 command = ["sh", "-c", f"{COMMIT}{ADD_ORIGIN}", "commit", BASE, origin]
                 environment = {**ENVIRONMENT, **AUTHOR}
+                if exclude is None:  # sent by a person: the base of a goal is the same on each host
+                    environment |= SAME_TIME
                 with contextlib.suppress(ActionError):
                     done = await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
                     full = done.problem or ("the disk is full" if "No space left" in done.output else "")
@@ -352,9 +356,14 @@ def remove_old(settings: Settings, open_goals: Container[str]) -> dict[str, int]
     What an open goal has stays. Returns how many of each were removed.
     """
     clean_copies(settings.workspaces)
+    inputs = inputs_path(settings)
+    for left in (*settings.snapshots.glob(".fetched-*"), *inputs.glob(".fetched-*")):
+        if is_older(left, STALE):
+            remove_tree(left)
     kinds = (
         ("workspaces", settings.workspaces, settings.days_kept("workspaces")),
         ("snapshots", settings.snapshots, settings.days_kept("workspaces")),
+        ("inputs", inputs, settings.days_kept("workspaces")),
         ("outputs", settings.outputs, settings.days_kept("outputs")),
     )
     return {kind: _remove(folder, days, open_goals) for kind, folder, days in kinds if days}

@@ -15,6 +15,7 @@ from shared.queries.records import read_tasks
 from shared.queries.results import collect_results
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
+from shared.tasks.context import localiser
 from shared.views.timeline import GoalResults
 
 MAX_FILE = 2_000_000  # The most bytes of a file that is opened; of a longer one the beginning
@@ -54,7 +55,8 @@ async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
                 return f"{node.title}\n\n{node.body}".strip()
     found = PLACE.fullmatch(ref)
     path, line = (found["path"], int(found["line"] or 0)) if found else (ref, 0)
-    text = await asyncio.to_thread(_open_file, gateway.settings, goal, path)
+    here = localiser(gateway.settings, goal.goal_id)
+    text = await asyncio.to_thread(_open_file, gateway.settings, goal, here(path))
     if text is None:
         raise not_found(f"file {path[:200]!r} of this goal on this machine any more")
     # The lines around one, with their numbers; all of the text for no line

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from shared import subjects
+from shared.agent.travelling import Travelling
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import CommandConnected, CommandJudged, CommandVerdict, Connection, Task
@@ -57,6 +58,7 @@ class AgentContext:
         self.log = logger(profile.name)
         self.memory = Memory(bus)
         self.actions = ActionRegistry(profile.name, RESERVED)
+        self.travelling = Travelling(settings, bus)
         self.models = ModelSession(profile, settings, bus, self.memory)
         self.directory = Directory(bus)
         self.delegation = Delegation(bus)

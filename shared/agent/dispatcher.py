@@ -110,6 +110,8 @@ class Dispatcher:
             await self._work(delivery, envelope)
             return
         envelope = await self._with_goal(envelope)
+        if isinstance(envelope, TaskResult):
+            envelope = await self._agent.context.travelling.open_result(envelope)
         handlers = self._handlers.get(type(envelope))
         if handlers is None:
             raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")

@@ -121,11 +121,17 @@ class TaskExecutor:
         record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
         unreached.set(context.note_unreached)
+        travelling = self._agent.context.travelling
         with run:
+            held.task = await travelling.open_task(held.task)
             context.references, unopened = await open_references(self._agent.context, context.task)
             if unopened:
                 context.facts["unopened"] = unopened
-            return await self._agent.on_task(context.task)
+            try:
+                return await self._agent.on_task(context.task)
+            finally:
+                if travelling.roles() and (why := await travelling.store(held)):
+                    context.facts["not_stored"] = why
 
     async def _require_claim(self, held: Claim) -> None:
         """Return once the claim is stored; if it is lost, the execution is stopped."""

@@ -78,6 +78,7 @@ RECORDS: dict[str, Any] = {
     "mail": contracts.SentEmail,
     "night": contracts.NightState,
     "overnight": contracts.AgentReport,
+    subjects.PARCELS: contracts.ParcelsStored,
     subjects.REPLY: contracts.DeliveryReply,
     "reported": contracts.DiscoveryResult,
     "session": contracts.TaskSession,

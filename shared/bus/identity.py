@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from shared import subjects
+from shared.bus import stores
 from shared.bus.connecting import public_key
 from shared.bus.hosts import Hosts, read_hosts
 from shared.files import write_atomically
@@ -365,6 +366,7 @@ def _office_account(admin: str, eraser: str) -> str:
         *(ask("*") for ask in (subjects.joining, subjects.asking)),
         "$KV.>",
         "$JS.ACK.>",
+        *stores.EXPORTS,
         "$JS.API.STREAM.INFO.*",
         "$JS.API.CONSUMER.INFO.>",
         "$JS.API.CONSUMER.LIST.*",
@@ -412,7 +414,7 @@ def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
     """
     rights = rights_of(name, agents)
     users = {subjects.OFFICE_HOST: key, **hosts.keys_of(name)}
-    of_hosts = {host: rights_of(name, agents, host) for host in users}
+    of_hosts = {host: stores.with_stores(rights_of(name, agents, host), name, host, hosts) for host in users}
     memory = _account_name(subjects.MEMORY_DAEMON)
     sends = dict.fromkeys(subject for each in of_hosts.values() for subject in each.publish)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in sends]
@@ -429,7 +431,8 @@ def _account(name: str, key: str, agents: Sequence[str], hosts: Hosts) -> str:
         imports += [
             _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request
         ]
-    imports += [_import("service", OFFICE_ACCOUNT, subject, to=local) for subject, local in _renamed(rights)]
+    renamed = {pair: None for each in of_hosts.values() for pair in _renamed(each)}
+    imports += [_import("service", OFFICE_ACCOUNT, subject, to=local) for subject, local in renamed]
     if name == subjects.GATEWAY:
         imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
     imports += [_subscription(subject) for subject in rights.subscribe]
@@ -481,11 +484,9 @@ def _subscription(subject: str) -> str:
 
 def _renamed(rights: Rights) -> list[tuple[str, str]]:
     """Requests to the server, and their names in an account where it answers for ``$JS.API`` itself."""
-    infos = (
-        (f"$JS.API.CONSUMER.INFO.{'.'.join(each)}", subjects.position(*each)) for each in rights.durables
-    )
     return [
-        *infos,
+        *((f"$JS.API.CONSUMER.INFO.{'.'.join(d)}", subjects.position(*d)) for d in rights.durables),
+        *stores.renamed(rights.publish),
         *((f"$JS.API.STREAM.INFO.{each}", subjects.listing(each)) for each in rights.listed),
     ]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared import subjects
+from shared.bus import stores
 from shared.bus.client import ELECTING
 from shared.bus.commit import ELECTION_WAIT
 from shared.bus.connection import Bus
@@ -32,17 +33,24 @@ log = logger(__name__)
 
 
 async def provision(
-    bus: Bus, keys: Mapping[str, Sequence[str]], *, ack_wait: float, max_attempts: int, replicas: int = 1
+    bus: Bus,
+    keys: Mapping[str, Sequence[str]],
+    *,
+    ack_wait: float,
+    max_attempts: int,
+    replicas: int = 1,
+    buckets: Sequence[str] = stores.ALWAYS,
 ) -> list[str]:
     """Create missing streams and durables, and update those that differ; returns a line for each change.
 
     ``keys`` are the public keys of the office's agents, by name, those of hosts among them; ``replicas`` is
-    on how many servers each stream lies, which never becomes fewer. Safe to run at any time and any number of
-    times, as the admin. Raises BusError if the server refuses a change.
+    on how many servers each stream lies, which never becomes fewer; ``buckets`` are the stores of objects.
+    Safe to run at any time and any number of times, as the admin. Raises BusError if the server refuses a
+    change.
     """
     agents = tuple(keys)
     changes = []
-    for config in streams(replicas):
+    for config in streams(replicas, buckets):
         changes += await _ensure_stream(bus, config)
     for name, each in keys.items():  # before the durables: who receives a task can check its signature
         changes += await _publish_keys(bus, name, each)
@@ -65,12 +73,12 @@ async def _info(bus: Bus, stream: str) -> dict[str, Any]:
     return await ask(bus, f"STREAM.INFO.{stream}", allow=STREAM_NOT_FOUND)
 
 
-def streams(replicas: int = 1) -> list[dict[str, Any]]:
-    """The configuration of every stream and bucket."""
-    return [{**config, "num_replicas": replicas} for config in _streams()]
+def streams(replicas: int = 1, buckets: Sequence[str] = stores.ALWAYS) -> list[dict[str, Any]]:
+    """The configuration of every stream and bucket, and of the stores of objects."""
+    return [{**config, "num_replicas": replicas} for config in _streams(buckets)]
 
 
-def _streams() -> list[dict[str, Any]]:
+def _streams(buckets: Sequence[str]) -> list[dict[str, Any]]:
     window = int(subjects.DUPLICATE_WINDOW * SECOND)
     advisories = subjects.max_deliveries(subjects.OFFICE, "*")
     return [
@@ -88,6 +96,7 @@ def _streams() -> list[dict[str, Any]]:
         _bucket(subjects.TURNS_BUCKET, ttl=subjects.TURN_TTL),
         _bucket(subjects.BUDGETS_BUCKET, ttl=subjects.BUDGET_TTL),
         _bucket(subjects.IDENTITIES_BUCKET),
+        *(_stream(stores.stream_of(each), **stores.config_of(each)) for each in buckets),
     ]
 
 

@@ -146,10 +146,13 @@ from shared.contracts.records import (
     Instructions,
     LettersDropped,
     OfficeState,
+    Parcel,
+    ParcelsStored,
     Presence,
     PutAside,
     Setback,
     StateChanged,
+    StoredObject,
     TaskChanged,
 )
 from shared.contracts.task import (

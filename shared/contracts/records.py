@@ -9,6 +9,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    Hash,
     OptionalName,
     OptionalPerson,
     OptionalTimestamp,
@@ -244,6 +245,35 @@ class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):
     instructions: tuple[Instruction, ...] = ()
     said: Said | None = None
     budget: GoalBudget | None = None
+
+
+class StoredObject(Contract, frozen=True, kw_only=True):
+    """A file in the object store: the bytes whose SHA-256 is ``digest``, under ``key`` in ``bucket``."""
+
+    bucket: Token
+    key: Token
+    name: Text
+    size: Count
+    digest: Hash
+
+
+class Parcel(Contract, frozen=True, kw_only=True):
+    """A state of files, in ``objects`` of which the last lists them all; see shared/sandbox/parcels.py.
+
+    ``workspace`` names whose it is; ``host`` is where it was packed. A folder that a person sent has a
+    ``source`` instead, its path where it was packed.
+    """
+
+    workspace: OptionalToken = ""
+    host: str = ""
+    source: str = ""
+    objects: tuple[StoredObject, ...] = ()
+
+
+class ParcelsStored(Envelope, frozen=True, kw_only=True, tag="parcels_stored.v1"):
+    """The files of a goal's tasks as an agent stored them last, or a folder that a person sent."""
+
+    parcels: tuple[Parcel, ...] = ()
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):

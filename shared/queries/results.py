@@ -30,6 +30,7 @@ from shared.queries.records import (
 )
 from shared.queries.spending import read_goal_spending, read_left
 from shared.settings import Settings
+from shared.tasks.context import localiser
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
 from shared.views.listed import DeliveredPatch
@@ -60,8 +61,12 @@ async def add_spending(bus: Bus, settings: Settings, goal: Goal, results: GoalRe
     return msgspec.structs.replace(results, spent=spent, left=left)
 
 
-async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
+async def read_patches(
+    bus: Bus, goal: Goal, end: int, settings: Settings | None = None
+) -> list[DeliveredPatch]:
     """The patches of a goal, those of delegated tasks included; ``end`` is the sequence of its record.
+
+    With ``settings`` their paths are those of this host.
 
     They are in the order of the plan. Of several that were merged only the merged one counts, of several from
     one workspace the last, and of what was done again only the last time.
@@ -70,6 +75,7 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
     since, until = parse_time(goal.submitted_at) - MARGIN, await end_of_search(bus, end)
     merged, current = _merged_paths(goal), {task.task_id for task in goal.tasks}
     found: dict[tuple[str, str], DeliveredPatch] = {}
+    here = localiser(settings, goal.goal_id) if settings else None
     async for stored in scan_log(bus, subjects.OFFICE, ended, since=since, until=until):
         if goal.goal_id.encode() not in stored.data:
             continue
@@ -77,6 +83,7 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
             result = TaskResult.from_json(stored.data)
         except ValueError:
             continue
+        result = here(result) if here else result
         is_own = result.recipient == subjects.CONDUCTOR and result.task_id.startswith(f"{goal.goal_id}-")
         outdated = is_own and result.task_id not in current
         if result.goal_id == goal.goal_id and not outdated:

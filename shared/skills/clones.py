@@ -43,6 +43,9 @@ AUTHOR = {
 }
 """Who commits in working copies."""
 
+SAME_TIME = {f"GIT_{who}_DATE": "@946684800 +0000" for who in ("AUTHOR", "COMMITTER")}
+"""Commits of the same content are the same, whenever and wherever they are made."""
+
 BASE = "refs/mailroom/base"  # Where a clone or a copy began
 MAX_PATCH = 50_000_000  # The most bytes of a patch
 SECONDS = 300.0  # The most that one step of git's takes
@@ -115,7 +118,10 @@ class Base:
     @classmethod
     def of(cls, bases: Path, source: Path) -> "Base":
         """The base of the project in ``source``, among the ``bases`` of a goal; it may not exist yet."""
-        return cls(bases / sha256(os.fsencode(source)).hexdigest()[:16])
+        # What a person sent lies elsewhere on each host.
+        _, is_sent, within = str(source).rpartition("/inputs/")
+        name = within if is_sent and source.is_relative_to(bases.parents[2] / "inputs") else str(source)
+        return cls(bases / sha256(os.fsencode(name)).hexdigest()[:16])
 
     @property
     def start(self) -> str:
@@ -215,7 +221,8 @@ class Base:
             raise ActionError(f"What {patch} is made of cannot be noted: {error.strerror}") from None
 
     def _tip(self, patch: Path) -> Path:
-        return self.folder / "tips" / sha256(os.fsencode(patch)).hexdigest()[:32]
+        # By its task and name: the folder is another on each host.
+        return self.folder / "tips" / sha256(os.fsencode("/".join(patch.parts[-2:]))).hexdigest()[:32]
 
     async def _record(
         self, tree: Path, since: str, out: Path, *parents: str, readable: Sequence[Path] = ()

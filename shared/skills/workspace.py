@@ -24,7 +24,7 @@ from shared.sandbox.snapshots import Snapshots
 from shared.settings import Settings
 from shared.skills.origins import bases_path, begin_workspace, read_origins, snapshots_path
 from shared.tasks.actions import Outcome
-from shared.tasks.context import goal_of, workspace_path
+from shared.tasks.context import goal_of, inputs_path, is_own, workspace_path
 from shared.text.display import flatten
 
 if TYPE_CHECKING:
@@ -87,11 +87,12 @@ def outputs_path(context: AgentContext) -> Path:
 
 
 def goal_folder(settings: Settings, path: Path) -> Path | None:
-    """The goal's folder of workspaces, or of outputs, that ``path``, without links, lies in; None elsewhere.
+    """The goal's folder of workspaces, or of outputs, or what a person sent, that ``path`` lies in, without
+    links; None elsewhere.
 
     No command can put another folder in its place, as it can with folders within it.
     """
-    for place in (settings.workspaces.resolve(), settings.outputs.resolve()):
+    for place in (settings.workspaces.resolve(), settings.outputs.resolve(), inputs_path(settings)):
         if path != place and path.is_relative_to(place):
             return place / path.relative_to(place).parts[0]
     return None
@@ -121,8 +122,7 @@ async def require_source(context: AgentContext, path: str) -> Path:
             f"{path[:200]!r} is not an absolute path", "Give the whole path of the folder, from / on"
         )
     folder = await asyncio.to_thread(folder.resolve)
-    state = await asyncio.to_thread(context.settings.state_dir.resolve)
-    if folder.is_relative_to(state) or not await asyncio.to_thread(folder.is_dir):
+    if is_own(context.settings, folder) or not await asyncio.to_thread(folder.is_dir):
         raise ActionError(
             f"{path[:200]} is no folder that can be copied",
             "Name a project's folder on the engineer's machine",
@@ -141,7 +141,8 @@ async def require_readable(context: AgentContext, folder: str, path: str) -> Non
         raise ActionError(f"{path[:200]!r} is not the path of a file")
     file = await asyncio.to_thread(Path(folder, path).resolve)
     settings = context.settings
-    own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
+    own = (settings.state_dir, settings.keys)
+    open_ones = (settings.workspaces, settings.outputs, inputs_path(settings))
     if _lies_in(file, own) and not _lies_in(file, open_ones):
         raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
     await require_allowed(context, await context.judge_read(str(file)), f"read {file}")
@@ -212,6 +213,8 @@ async def changing(context: AgentContext, what: str, *, repeatable: bool = False
         await asyncio.shield(entering)
         async with journalled(context, note, repeatable=repeatable):
             yield workspace
+            # Before the effect counts as done: whoever goes on elsewhere has what it did.
+            await context.travelling.store(context.current_task.claim)
     finally:
         await asyncio.wait({entering})  # if cancelled meanwhile, it would be held for good
         entering.exception()

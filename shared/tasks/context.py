@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ from shared.tasks.actions import Outcome
 from shared.tasks.submission import UNREACHED
 from shared.text.display import sendable
 
+T = TypeVar("T")
 MAX_LISTED = 20  # Files, and sources, that the output of an unfinished task names; its result has all of them
 MAX_UNREACHED = 20  # Hosts out of reach that a result names
 MAX_REFS = 200  # Files, and sources, in the result of an unfinished task
@@ -67,6 +69,11 @@ class TaskContext:
     def task(self) -> Task:
         """The task."""
         return self._claim.task
+
+    @property
+    def claim(self) -> Claim:
+        """The right to work on it."""
+        return self._claim
 
     def restate(self, task: Task) -> None:
         """Go on with ``task``, which is this one with what a person said meanwhile."""
@@ -232,6 +239,51 @@ def workspace_name(task: Task) -> str:
 def workspace_path(settings: Settings, task: Task) -> Path:
     """The path of a task's workspace, which may not exist."""
     return settings.workspaces.absolute() / goal_of(task) / workspace_name(task)
+
+
+def inputs_path(settings: Settings) -> Path:
+    """The folder of the folders that people sent from elsewhere."""
+    return settings.state_dir.resolve() / "inputs"
+
+
+INPUT = re.compile(r"/inputs/([0-9a-f]{16})/")
+"""What the path of a folder that a person sent has, on every host."""
+
+
+def sent_name(source: str) -> str:
+    """The name that a folder has here which was sent from ``source``."""
+    name = PurePath(source).name
+    return name if re.fullmatch(r"\w[\w.+-]{0,99}", name, re.ASCII) else "folder"
+
+
+def is_own(settings: Settings, folder: Path) -> bool:
+    """Whether ``folder``, without links, is one of the office's own; what people sent is not."""
+    own = (settings.state_dir.resolve(), settings.keys.resolve())
+    return any(map(folder.is_relative_to, own)) and inputs_path(settings) not in folder.parents
+
+
+def localiser(settings: Settings, goal: str) -> Callable[[T], T]:
+    """Makes the paths of a goal's files, and of what people sent, those of this host; in results too."""
+    state = str(settings.state_dir.absolute())
+    kinds = rf"/(?:(?:outputs|workspaces|snapshots)/{re.escape(goal)}(?![\w-])|inputs/[0-9a-f]{{16}}/)"
+    whole = re.compile(rf"/[^\n]*?(?={kinds})")
+    within = re.compile(rf"(?<![\w.])/[^\s\"'`<>|]*?(?={kinds})")
+
+    def change(value: Any) -> Any:
+        if isinstance(value, str):
+            if found := whole.match(value):
+                return state + value[found.end() :]
+            return within.sub(lambda _: state, value) if "/" in value else value
+        if isinstance(value, Mapping):
+            return {name: change(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(change(each) for each in value)
+        if isinstance(value, TaskResult):
+            fields = ("output", "output_paths", "evidence_refs", "metadata", "error_message")
+            return msgspec.structs.replace(value, **{name: change(getattr(value, name)) for name in fields})
+        return value
+
+    return change
 
 
 def find_workspace(settings: Settings, task: Task, path: str) -> Path:

@@ -65,6 +65,29 @@ class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
         return PurePath(self.path).stem
 
 
+class SentPiece(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A piece of a folder that a person sends: the bytes from ``offset`` on, in Base64.
+
+    ``upload`` is an id of the sender's choice, the same for all pieces; the whole has ``size`` bytes and the
+    SHA-256 ``digest``. The folder is ``source`` on the machine ``host``.
+    """
+
+    upload: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{8,80}\Z")]
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+    data: bytes
+    size: Annotated[int, msgspec.Meta(ge=1)]
+    digest: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)]
+    host: Annotated[str, msgspec.Meta(max_length=100)] = ""
+
+
+class SentFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes of a folder arrived; with the last of them, the path by which goals name it."""
+
+    received: int
+    folder: str = ""
+
+
 class PatchFile(DeliveredPatch, frozen=True, kw_only=True):
     """A patch and its bytes."""
 

@@ -446,6 +446,14 @@ ERASED_MESSAGE = c.ErasedMessage(
     replaced=True,
 )
 
+STORED = c.StoredObject(
+    bucket="engineer_north",
+    key="674b2f00-6f1c",
+    name=f"{GOAL_ID}/{TASK_ID}/0",
+    size=48_213,
+    digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+)
+PARCEL = c.Parcel(workspace=TASK_ID, host="north", source="/home/ada/parser", objects=(STORED,))
 EXAMPLES: tuple[c.Contract, ...] = (
     c.Email(
         **header(3, "conductor", "user"),
@@ -559,6 +567,12 @@ EXAMPLES: tuple[c.Contract, ...] = (
         said=SAID,
         budget=BUDGET,
     ),
+    c.ParcelsStored(
+        **header(63, "engineer", "user"),
+        parcels=(PARCEL,),
+    ),
+    PARCEL,
+    STORED,
     c.StateChanged(
         **header(13, "conductor", "user"),
         state=c.OfficeState.REVIEW,

@@ -156,6 +156,10 @@ SPECIAL = {
     (c.Delivery, "kind"): st.sampled_from(c.DeliveryKind),
     (c.Delivery, "attempts"): counts,
     (c.Conversation, "questions"): counts,
+    **{(c.StoredObject, name): tokens for name in ("bucket", "key")},
+    (c.StoredObject, "digest"): hashes,
+    (c.StoredObject, "size"): counts,
+    (c.Parcel, "workspace"): st.just("") | tokens,
 }
 
 

@@ -46,7 +46,7 @@ class Hand:
 
     def __init__(self, folder: Path) -> None:
         self.settings = Settings(state_dir=folder / "state", command_timeout=20)
-        self.agent = Agent(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
+        self.agent = Agent(PROFILE, self.settings, SimpleNamespace(name="engineer", host="office"))  # type: ignore[arg-type]
         self.workspace = self.settings.workspaces / "goal_1" / "task_1"
         self.asked: list[str] = []
         self.verdict = CommandVerdict.ALLOW

@@ -36,7 +36,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.settings = Settings(state_dir=folder / "state", command_timeout=60)
-        self.engineer = Engineer(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
+        self.engineer = Engineer(PROFILE, self.settings, SimpleNamespace(name="engineer", host="office"))  # type: ignore[arg-type]
         self.engineer.context.judge_command = allow  # type: ignore[method-assign]
         self.engineer.context.judge_read = allow_read  # type: ignore[method-assign]
 

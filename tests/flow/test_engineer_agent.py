@@ -53,7 +53,7 @@ def journal():
 @pytest.fixture
 def engineer(tmp_path):
     settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
-    return Engineer(load_profile(PROFILE), settings, SimpleNamespace())
+    return Engineer(load_profile(PROFILE), settings, SimpleNamespace(name="engineer", host="office"))
 
 
 @pytest.fixture

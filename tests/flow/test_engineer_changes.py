@@ -48,7 +48,7 @@ async def allow_read(path: str, *, deep: bool = False, workspace: str = "") -> R
 @pytest.fixture
 def engineer(tmp_path: Path) -> Engineer:
     settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
-    made = Engineer(PROFILE, settings, SimpleNamespace())  # type: ignore[arg-type]
+    made = Engineer(PROFILE, settings, SimpleNamespace(name="engineer", host="office"))  # type: ignore[arg-type]
     assert isinstance(made, Engineer)
     made.context.judge_command = allow  # type: ignore[method-assign]
     made.context.judge_read = allow_read  # type: ignore[method-assign]

@@ -17,11 +17,11 @@ from services.cli.commands.options import (
     fail_on_option,
     format_examples,
     json_option,
-    print_resolved,
     quote,
     report_options,
     write_reports,
 )
+from services.cli.commands.sending import must_send, send_named
 from services.cli.commands.submit import Ended, format_hint, run_watched, send_goal, watch_all
 from services.cli.commands.up import EXAMPLE
 from services.cli.output.console import open_console, print_json, print_result
@@ -85,17 +85,13 @@ def checkup(
     --fail-on names.
     """
     places = list(dict.fromkeys(folders or (Path.cwd().resolve(),)))
-    if api.find_office_elsewhere(settings.load()):
-        print_resolved({str(folder): str(folder) for folder in folders} or {".": str(places[0])})
     part = PARTS[only] if only else CHECKUP
-    goals = [
-        NewGoal(
-            text=part.request.format(quote(str(folder))),
-            context={"playbook": part.playbook, "repo": str(folder)},
-            is_resolved=True,
-        )
-        for folder in places
-    ]
+    send, goals = must_send(), []
+    for path in map(str, places):
+        text, context = part.request.format(quote(path)), {"playbook": part.playbook, "repo": path}
+        if send:
+            text, context = send_named(text, context, [path])
+        goals.append(NewGoal(text=text, context=context, is_resolved=True))
     if len(places) > 1 and (junit or sarif):
         raise click.UsageError("--junit and --sarif take one folder: the paths in them are relative to it")
     if no_wait:

@@ -31,6 +31,7 @@ from services.cli.commands.options import (
     resolve_text,
     write_reports,
 )
+from services.cli.commands.sending import must_send, send_named
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
 from shared import settings
@@ -96,7 +97,8 @@ def submit(
 
     TEXT is the goal in your own words; '-' reads it from standard input. Relative paths in it, such as
     './x' or '.', and repo=PATH are made absolute. Where it names no folder, it is about the git repository
-    in which you are, if there is one.
+    in which you are, if there is one. To an office elsewhere, what it names here is sent: what git knows,
+    and what is not committed.
 
     With --wait it exits with 0 if the goal is done, 1 if it failed or could not be checked, 3 if it is done
     with findings that --fail-on names.
@@ -110,7 +112,10 @@ def submit(
     if folder := find_repository_here(context):
         context["folder"] = folder
         more |= {} if as_json or names_path(text) else {"The folder": folder}
-    print_resolved(resolved | more)
+    if must_send() and any((resolved | more).values()):
+        text, context = send_named(text, context, [*(resolved | more).values(), folder])
+    else:
+        print_resolved(resolved | more)
     goal = NewGoal(
         text=text,
         context=context,

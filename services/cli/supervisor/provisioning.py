@@ -19,6 +19,7 @@ from shared.bus.connecting import ensure_keys
 from shared.bus.hosts import read_hosts
 from shared.bus.identity import OFFICE_ACCOUNT, write_server_config
 from shared.bus.provision import provision
+from shared.bus.stores import buckets_of
 from shared.errors import BusUnavailable, Denied, MailroomError, StartError
 from shared.files import write_atomically
 from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
@@ -130,6 +131,7 @@ async def provision_streams(settings: Settings, url: str, agents: Sequence[str])
             ack_wait=settings.task_ack_wait,
             max_attempts=settings.max_attempts,
             replicas=settings.nats_replicas,
+            buckets=buckets_of(read_hosts(settings.keys)),
         )
     finally:
         await bus.close()

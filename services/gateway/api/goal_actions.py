@@ -122,7 +122,7 @@ async def say(call: Call, body: Words) -> GoalSummary:
 
 async def diff(call: Call) -> Patches:
     """The patches of a goal, and how they fit their folders now."""
-    goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"])
+    goal, patches = await read_goal_patches(call.gateway, call.path["goal_id"])
     states = [await asyncio.to_thread(_examine, patch, goal) for patch in patches]
     return Patches(goal_id=goal.goal_id, patches=states)
 
@@ -141,7 +141,7 @@ async def apply(call: Call, body: Choice) -> AppliedPatches:
 
     One that does not fit is merged if git can do that without conflicts, else refused with the reason.
     """
-    goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"], body.projects)
+    goal, patches = await read_goal_patches(call.gateway, call.path["goal_id"], body.projects)
 
     def apply_one(patch: DeliveredPatch) -> Applied:
         folder = Path(patch.folder) if patch.folder else None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from services.gateway.api.goals import ONE
-from services.gateway.call import Call
+from services.gateway.api.inputs import find_source
+from services.gateway.call import Call, Gateway
 from services.gateway.routing import Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
@@ -33,9 +34,14 @@ class AppliedElsewhere(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 async def read_patch_files(call: Call, query: PatchesQuery) -> GoalPatches:
     """The patches of a goal, byte for byte (in Base64); it may be named as commands name it."""
-    goal, found = await read_goal_patches(call.gateway.bus, call.path["goal_id"], query.project)
+    goal, found = await read_goal_patches(call.gateway, call.path["goal_id"], query.project)
+    bus, settings = call.gateway.bus, call.gateway.settings
     files = [
-        PatchFile(path=each.path, folder=each.folder, data=await asyncio.to_thread(read_patch, each))
+        PatchFile(
+            path=each.path,
+            folder=await find_source(bus, settings, each.folder),
+            data=await asyncio.to_thread(read_patch, each),
+        )
         for each in found
     ]
     return GoalPatches(goal_id=goal.goal_id, patches=files)
@@ -48,11 +54,11 @@ async def note_applied(call: Call, body: AppliedElsewhere) -> None:
 
 
 async def read_goal_patches(
-    bus: Bus, name: str, projects: Sequence[str] = ()
+    gateway: Gateway, name: str, projects: Sequence[str] = ()
 ) -> tuple[Goal, list[DeliveredPatch]]:
     """The goal ``name`` and its patches, or those of the projects named; raises NotFound without any."""
-    goal, seq = await find_goal(bus, name)
-    found = await read_patches(bus, goal, seq)
+    goal, seq = await find_goal(gateway.bus, name)
+    found = await read_patches(gateway.bus, goal, seq, gateway.settings)
     if not found:
         more = "" if goal.status.final else f"; it is {goal.status}"
         raise NotFound(

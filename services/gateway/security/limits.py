@@ -84,7 +84,7 @@ async def send_refusal(receive: Receive, send: Send, refused: Refused) -> None:
 
 
 BODY_LIMIT = 1 << 20  # Bytes of a request's body
-LARGE_BODIES = {"/api/v1/memory/write": subjects.MAX_PAYLOAD}
+LARGE_BODIES = {"/api/v1/memory/write": subjects.MAX_PAYLOAD, "/api/v1/inputs": subjects.MAX_PAYLOAD}
 """The same for paths that take more: a node alone may have half of a message."""
 STRANGER_BODY_LIMIT = 16 << 10
 """Bytes of the body of a request of nobody in particular: a code to sign in with is short."""
