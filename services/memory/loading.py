@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import itertools
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -72,6 +73,9 @@ COLLECTED_AFTER = 50_000
 """New objects after which cycles are looked for: 70 times the usual, since large writes make many objects
 and no cycles."""
 
+COPIES = "memory-copies"
+"""The folder, in the state directory, with the memories of standbys and readers: 1, 2 and so on."""
+
 log = logger(__name__)
 
 
@@ -103,6 +107,22 @@ def open_whole(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
         path.rename(aside)
         log.error("damaged", reason=error.cause, moved_to=str(aside), next="it is rebuilt from its log")
         return _open(path, embedder)
+
+
+def open_files(state_dir: Path, embedder: "Embedder", *, copy: bool) -> tuple[Path, "Store", "View"]:
+    """The folder of memory, its store and its view; of a ``copy`` the first that no process has open.
+
+    Raises StartError.
+    """
+    from services.memory.storage.commit_table import Locked
+
+    if not copy:
+        return state_dir / "memory", *open_whole(state_dir / "memory", embedder)
+    for number in itertools.count(1):
+        path = state_dir / COPIES / str(number)
+        with contextlib.suppress(Locked):
+            return path, *open_whole(path, embedder)
+    raise AssertionError
 
 
 def _open(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:

@@ -395,11 +395,12 @@ class Bus:
         await self._client.subscribe_directly(subjects.AUDIT_ALL, take)
         await self._client.flush()
 
-    async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:
-        """Answer each request on ``subject`` with what ``handler()`` returns."""
+    async def answer(self, subject: str, handler: Callable[[bytes], bytes | Awaitable[bytes]]) -> None:
+        """Answer each request on ``subject`` with what ``handler(payload)`` returns."""
 
         async def respond(message: Msg) -> None:
-            await message.respond(handler())
+            answer = handler(message.data)
+            await message.respond(answer if isinstance(answer, bytes) else await answer)
 
         await self._client.subscribe(subject, cb=respond)
         await self._client.flush()
@@ -445,6 +446,18 @@ class Bus:
                 self._client, name, version, description, endpoints, signed or {}, dict(metadata or {})
             )
         )
+
+    async def share(
+        self,
+        name: str,
+        endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]],
+        signed: Mapping[str, Callable[[bytes, str], Awaitable[bytes]]],
+        ready: Callable[[], bool],
+    ) -> None:
+        """Answer as ``serve`` does, beside other processes, while ``ready()``; see SharedEndpoint."""
+        from shared.bus.service import share_service
+
+        await share_service(self._client, name, endpoints, signed, ready)
 
     async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
         """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""

@@ -30,6 +30,10 @@ class Damaged(StartError):
     """The files of a store cannot be read."""
 
 
+class Locked(StartError):
+    """Another process has the store open."""
+
+
 def open_error(path: Path, error: Exception) -> StartError:
     """Why the store in ``path`` cannot be opened: Damaged, unless the machine hinders it."""
     if _HINDRANCES.search(str(error)):
@@ -241,7 +245,7 @@ class CommitTable:
     def _start_error(self, error: sqlite3.Error) -> StartError:
         folder = self._path.parent
         if "locked" in str(error):
-            return StartError(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
+            return Locked(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
         return open_error(folder, error)
 
     def state(self) -> dict[str, int]:
