@@ -301,7 +301,7 @@ class MemoryEngine:
         logged = False
         async with self._embedding:
             while texts := await self._run_in_writer(self._take_missing):
-                if not logged:
+                if not logged and self.find_vectors is None:
                     log.info("embedding_begun", texts=self.unembedded, model=self.embedder.model_name)
                     logged = True
                 writer, embed = self._writer, self.embedder.embed

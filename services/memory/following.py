@@ -24,8 +24,8 @@ from shared.log import logger
 if TYPE_CHECKING:
     from services.memory.storage.tables import Vectors
 
-EVERY = 5.0  # Seconds between two words of a copy to the writer
-GONE = 12.0  # Seconds after the last word of a copy until it counts as gone
+EVERY = 2.0  # Seconds between two words of a copy to the writer
+GONE = 7.0  # Seconds after the last word of a copy until it counts as gone
 PATIENCE = 10.0  # Seconds for which a copy waits for vectors that the writer is about to make
 PAUSE = 0.25  # Seconds between two questions for them
 ASK_TIMEOUT = 5.0  # Seconds that the writer has for an answer
@@ -43,6 +43,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     reader: bool
     version: int
+    forgetting: bool
     texts: list[tuple[str, bytes]] = []
 
 
@@ -71,7 +72,9 @@ class Copies:
         await self._bus.answer(subjects.peer(self._bus.name, LEADER), self._answer)
 
     def list(self) -> list[dict[str, object]]:
-        """The copies that are there: how far behind each is, in versions, and whether it only reads."""
+        """The copies that are there: how far behind each is, in versions; whether it only reads; whether it
+        still holds what is to be forgotten.
+        """
         now = time.monotonic()
         self._heard = {name: each for name, each in self._heard.items() if now - each[1] < GONE}
         return [
@@ -80,6 +83,7 @@ class Copies:
                 "host": each.host,
                 "kind": "reader" if each.reader else "standby",
                 "behind": max(self._engine.version - each.version, 0),
+                "forgetting": each.forgetting,
             }
             for each, _ in self._heard.values()
         ]
@@ -145,6 +149,7 @@ class Following:
             host=self._host,
             reader=self._reader,
             version=self._engine.version,
+            forgetting="forgetting" in self._follower.status(),
             texts=[*texts],
         )
         subject = subjects.peer(self._bus.name, LEADER)

@@ -106,7 +106,7 @@ ASK_AGAIN = 3.0
 """Seconds until the outcome of a write is requested again: a daemon that ended answers no more."""
 PAUSE = 0.1  # Seconds between two such requests if no daemon is there
 _BY_MODELS = ("read", "align", "embed", "classify")
-ASKED_AGAIN = (*_BY_MODELS, *subjects.MEMORY_READ_VERBS, *subjects.MEMORY_WHOLE_VERBS)
+ASKED_AGAIN = ("written", "health", *_BY_MODELS, *subjects.MEMORY_READ_VERBS, *subjects.MEMORY_WHOLE_VERBS)
 MOST_ASKED = 5
 """What is asked again while no answer comes, of another process if there are several; how often at most."""
 STILL_THERE = 1.0  # Seconds between two looks whether the daemon that was asked is still there

@@ -406,15 +406,14 @@ class Batcher:
                 for logged in batch:
                     await self.store([logged], replayed=replayed)
                 return
-        if not self.leads:
-            self._engine.mark_answered(batch[-1].version)
-            return
-        await self._confirm()
+        if self.leads:
+            await self._confirm()
         traces = {logged.write.id: logged.traceparent for logged in batch}
-        self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
-        if written.event is not None:
-            self._held.append((written.event, replayed))
-        await self.record_refusals()
+        if self.leads:
+            refusals = [(refused, traces.get(refused.cause, "")) for refused in written.refused]
+            self._unrecorded += refusals
+            self._held += [(written.event, replayed)] if written.event else []
+            await self.record_refusals()
         if not self._unrecorded:
             self._engine.mark_answered(batch[-1].version)
         for logged, answer in zip(batch, written.answers, strict=True):
