@@ -82,7 +82,8 @@ def _read_agent(folder: Path) -> InstalledAgent:
 
 
 def _require_known(name: str, agents: Iterable[str]) -> None:
-    if name not in (*agents, subjects.MEMORY_READER):
+    agents = [*agents, subjects.MEMORY_READER]
+    if name not in agents:
         near = difflib.get_close_matches(name, agents, n=1)
         cure = f"Did you mean {near[0]!r}?" if near else f"The agents are {', '.join(agents)}"
         raise ConfigError(f"MAILROOM_REPLICAS names {name!r}, which is no agent", cure)

@@ -75,7 +75,10 @@ def test_an_agent_sees_the_settings_of_the_office(tmp_path: Path) -> None:
     ("replicas", "sentence"),
     [
         ("enginer=2", "MAILROOM_REPLICAS names 'enginer', which is no agent. Did you mean 'engineer'?"),
-        ("memory=2", "MAILROOM_REPLICAS wants 2 processes of 'memory'. There can be one"),
+        (
+            "memory-raeder=2",
+            "MAILROOM_REPLICAS names 'memory-raeder', which is no agent. Did you mean 'memory-reader'?",
+        ),
     ],
 )
 def test_replicas_that_cannot_be(tmp_path: Path, replicas: str, sentence: str) -> None:

@@ -156,8 +156,8 @@ class LogFollower:
                 self._looked_at = begun
                 self._level.set()
                 await self._forgetting.follow()
-            except (MailroomError, ValueError, OSError) as error:
-                log.warning("not_following", reason=str(error))
+            except Exception as error:
+                log.warning("not_following", reason=f"{type(error).__name__}: {error}")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):
                     await self.heard.wait()

@@ -397,6 +397,8 @@ class Batcher:
                 written = await self._engine.write(batch)
                 break
             except Exception as error:
+                if not self.leads:  # what the writer has, a copy does not leave out
+                    raise
                 if isinstance(error, ActionError) and batch[-1].judged:
                     await asyncio.sleep(PAUSE)  # the disk is full: what was answered is not to be refused now
                     continue
