@@ -162,6 +162,7 @@ class MemoryService(Agent):
             self._engine, self._follower, bus, self._here.host, reader=not self.may_write
         )
         if not await self._follower.open_copy():
+            await self._engine.ask_store(lambda store: store.leave())
             await self._engine.close()
             await asyncio.to_thread(shutil.rmtree, self._engine.path)
             await self._open(copy=True)
@@ -311,6 +312,8 @@ class MemoryService(Agent):
         health |= self._follower.status()
         if self._copies is not None and (copies := self._copies.list()):
             health["copies"] = copies
+        if self._before is not None:
+            health["took_over_from"] = str(self._before)
         if behind:
             health |= {"status": "catching up", "done": behind.done, "total": behind.total}
         return health

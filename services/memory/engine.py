@@ -130,7 +130,7 @@ class MemoryEngine:
 
         embedder = await asyncio.to_thread(open_embedder, settings)
         try:
-            path, store, view = await asyncio.to_thread(open_files, settings.state_dir, embedder, copy=copy)
+            path, store, view = await asyncio.to_thread(open_files, settings, embedder, copy=copy)
         except BaseException:
             embedder.close()
             raise
@@ -344,7 +344,7 @@ class MemoryEngine:
         from services.memory.loading import Rebuild
 
         known = await self._run_in_writer(self._store.vectors_by_text)
-        return await asyncio.to_thread(Rebuild, self.path, self.embedder, *known)
+        return await asyncio.to_thread(Rebuild, self.path, self._store.root, self.embedder, *known)
 
     async def adopt(self, rebuilt: "Rebuild") -> None:
         """Read and write a rebuilt memory from now on."""
@@ -472,11 +472,14 @@ class MemoryEngine:
     def _adopt(self, rebuilt: "Rebuild") -> None:
         from services.memory.storage.commit_table import replace
 
+        rebuilt.store.commits.write_note("left", self._store.place)
         rebuilt.close()
         with self._stored:
+            root = self._store.root
             self._store.close()
             replace(self.path)
-            self._use(open_store(self.path, self.embedder), rebuilt.view)
+            self._use(open_store(self.path, self.embedder, root), rebuilt.view)
+        self._store.drop_left()
         self._aligner.forget()  # texts may have been forgotten
         release()
 

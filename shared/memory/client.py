@@ -445,7 +445,8 @@ class Memory:
             raise
         except BusError:  # it is busy, stopped, or starting
             return self._others
-        self._others = bool(msgspec.json.decode(health).get("copies"))
+        found = msgspec.json.decode(health)
+        self._others = "copies" in found or "took_over_from" in found
         return self._others
 
 
