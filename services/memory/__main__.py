@@ -85,6 +85,7 @@ class MemoryService(Agent):
     """
 
     may_write = True
+    """Whether this process may become the writer; a reader may not."""
 
     async def on_start(self) -> None:
         """Become the writer if nobody is, or else follow it."""
@@ -175,7 +176,7 @@ class MemoryService(Agent):
         self.context.spawn(self._engine.tidy_when_idle())
         await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
         answers = self._answers_of_all(), self._signed_answers_of_all()
-        await bus.share(self.context.profile.name, *answers, self._follower.is_level)
+        await bus.serve(bus.name, "", "", *answers, ready=self._follower.is_level)
         if self.may_write:
             self.context.spawn(self._take_over())
         return True
@@ -348,12 +349,6 @@ class MemoryService(Agent):
         os._exit(RESTART_STATUS)
 
 
-class MemoryReader(MemoryService):
-    """A process of memory that never writes."""
-
-    may_write = False
-
-
 def end_frozen(holder: Holder, here: Holder) -> None:
     """Kill who had the lease, if it is on this machine and still there: it answers nobody.
 
@@ -426,4 +421,5 @@ def _reading(
 
 if __name__ == "__main__":
     limit_heaps()
-    run(MemoryReader if sys.argv[1:] == ["reader"] else MemoryService, __file__)
+    MemoryService.may_write = sys.argv[1:] != ["reader"]
+    run(MemoryService, __file__)

@@ -69,7 +69,7 @@ EMBEDDED_AT_ONCE = 64
 
 MAX_READ = 100  # Passages that are read at once: 7 ms each on one core
 IDLE = 3.0  # Seconds without a write or a query after which memory is tidied
-LEAST_UNSAVED = 1_000  # Nodes written since the last time for which that is worth it
+LEAST_UNSAVED = 1_000  # Nodes written since then for which that is worth it
 SWITCH = 0.00002
 """Seconds a thread computes while others wait: a search takes the interpreter lock some sixty times, and
 waits so long each time while there are writes. With .001 it took half as long again among 200 writes/s.
@@ -78,7 +78,7 @@ waits so long each time while there are writes. With .001 it took half as long a
 P = ParamSpec("P")
 T = TypeVar("T")
 FindVectors = Callable[[Sequence[tuple[str, int, str]]], Awaitable["Vectors | None"]]
-"""Takes the texts of ``Store.missing_vectors``; None if they are to be embedded here."""
+"""Finds vectors elsewhere, of texts of ``Store.missing_vectors``; None if they are to be embedded here."""
 log = logger(__name__)
 
 
@@ -110,9 +110,8 @@ class MemoryEngine:
         self._closely_read = 0.0  # when a model read last; 0 if none is loaded
         self._compacting: asyncio.Task[None] | None = None
         self.find_vectors: FindVectors | None = None
-        """Finds the vectors of texts elsewhere, if it can."""
         self.unembedded = 0
-        """How many texts still lack a vector of the model in use."""
+        """How many texts lack a vector."""
         self._unembedded_came = asyncio.Event()
         self._embedding = asyncio.Lock()
         self._closed, self._started, self._used = False, time.monotonic(), time.monotonic()
@@ -120,8 +119,7 @@ class MemoryEngine:
 
     @classmethod
     async def open(cls, settings: Settings, *, copy: bool = False) -> Self:
-        """Open the existing memory, or create one; takes two to three seconds, most of them for importing
-        lancedb. A ``copy`` lies in a folder of its own, see ``open_files``.
+        """Open the existing memory, or create one, a ``copy`` as ``open_files`` has it: two to three seconds.
 
         What is damaged is moved aside, and memory is rebuilt from its log. Raises StartError with cause and
         cure: no model, the folder not writable, of another version, or open in another process.
@@ -475,13 +473,12 @@ class MemoryEngine:
         rebuilt.store.commits.write_note("left", self._store.place)
         rebuilt.close()
         with self._stored:
-            root = self._store.root
             self._store.close()
             replace(self.path)
-            self._use(open_store(self.path, self.embedder, root), rebuilt.view)
-        self._store.drop_left()
+            self._use(open_store(self.path, self.embedder, rebuilt.store.root), rebuilt.view)
         self._aligner.forget()  # texts may have been forgotten
         release()
+        self._store.drop_left()
 
     async def ask_commits(self, work: "Callable[[CommitTable], T]") -> T:
         """Read from the commit table, or write to it."""

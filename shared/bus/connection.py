@@ -395,12 +395,11 @@ class Bus:
         await self._client.subscribe_directly(subjects.AUDIT_ALL, take)
         await self._client.flush()
 
-    async def answer(self, subject: str, handler: Callable[[bytes], bytes | Awaitable[bytes]]) -> None:
+    async def answer(self, subject: str, handler: Callable[[bytes], Awaitable[bytes]]) -> None:
         """Answer each request on ``subject`` with what ``handler(payload)`` returns."""
 
         async def respond(message: Msg) -> None:
-            answer = handler(message.data)
-            await message.respond(answer if isinstance(answer, bytes) else await answer)
+            await message.respond(await handler(message.data))
 
         await self._client.subscribe(subject, cb=respond)
         await self._client.flush()
@@ -433,31 +432,21 @@ class Bus:
         endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]],
         signed: Mapping[str, Callable[[bytes, str], Awaitable[bytes]]] | None = None,
         metadata: Mapping[str, str] | None = None,
+        ready: Callable[[], bool] | None = None,
     ) -> None:
         """Run a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
 
-        ``signed`` endpoints answer on ``<name>.<endpoint>.<requester>`` and take the requester's name too. An
-        endpoint that raises ValueError or MailroomError answers with the error's sentence.
+        ``signed`` endpoints answer on ``<name>.<endpoint>.<requester>`` and take the requester's name too. One
+        that raises ValueError or MailroomError answers with its sentence. ``ready``: see SharedEndpoint.
         """
-        from shared.bus.service import start_service
+        from shared.bus.service import share_service, start_service
 
-        self._services.append(
-            await start_service(
-                self._client, name, version, description, endpoints, signed or {}, dict(metadata or {})
-            )
-        )
-
-    async def share(
-        self,
-        name: str,
-        endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]],
-        signed: Mapping[str, Callable[[bytes, str], Awaitable[bytes]]],
-        ready: Callable[[], bool],
-    ) -> None:
-        """Answer as ``serve`` does, beside other processes, while ``ready()``; see SharedEndpoint."""
-        from shared.bus.service import share_service
-
-        await share_service(self._client, name, endpoints, signed, ready)
+        of = self._client, name
+        if ready:
+            await share_service(*of, endpoints, signed or {}, ready)
+        else:
+            about = version, description, endpoints, signed or {}, dict(metadata or {})
+            self._services.append(await start_service(*of, *about))
 
     async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
         """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""

@@ -165,9 +165,8 @@ class Peers:
 
     async def answer(self) -> None:
         """Answer the others' questions about what this process has in hand."""
-        await self._bus.answer(
-            subjects.peer(self._bus.name, self._bus.instance), lambda _: self._own_answer()
-        )
+        mine = subjects.peer(self._bus.name, self._bus.instance)
+        await self._bus.answer(mine, self._own_answer)
 
     async def watch(self) -> None:
         """Take over from processes that are gone, at once and from then on; runs until cancelled."""
@@ -309,7 +308,7 @@ class Peers:
     def _own(self) -> Held:
         return {name: held for consumer in self._consumers for name, held in consumer.in_hand.items()}
 
-    def _own_answer(self) -> bytes:
+    async def _own_answer(self, _: bytes) -> bytes:
         return msgspec.json.encode(self._own())
 
 

@@ -109,7 +109,7 @@ _BY_MODELS = ("read", "align", "embed", "classify")
 ASKED_AGAIN = ("written", "health", *_BY_MODELS, *subjects.MEMORY_READ_VERBS, *subjects.MEMORY_WHOLE_VERBS)
 MOST_ASKED = 5
 """What is asked again while no answer comes, of another process if there are several; how often at most."""
-STILL_THERE = 1.0  # Seconds between two looks whether the daemon that was asked is still there
+STILL_THERE = 0.5  # Seconds between two looks whether the daemon that was asked is still there
 ANSWER_TIMEOUT = 30.0  # Seconds until a request times out: long enough for a daemon that is just starting
 SLOW_TIMEOUT = 300.0
 """The same for answers that are read from the tables (an older version) or from the whole store, and for deep
@@ -422,7 +422,9 @@ class Memory:
                 done, _ = await asyncio.wait(asking, timeout=STILL_THERE, return_when=asyncio.FIRST_COMPLETED)
                 if done:
                     return done.pop().result()
-                if await self._find_others() and verb in ASKED_AGAIN and len(asking) < MOST_ASKED:
+                others = await self._find_others()
+                others = others or (others is None and verb == "written")  # for that it only waits
+                if others and verb in ASKED_AGAIN and len(asking) < MOST_ASKED:
                     asking.append(request())  # the process that was asked may stand still
         except BusUnavailable as error:
             raise type(error)(
@@ -432,8 +434,8 @@ class Memory:
             for each in asking:
                 each.cancel()
 
-    async def _find_others(self) -> bool:
-        """Whether several processes answer; raises NoResponders if there is none.
+    async def _find_others(self) -> bool | None:
+        """Whether several processes answer, None if none does; raises NoResponders if there is none.
 
         One that was killed never answers what it was asked. While the writer is away, others still read.
         """
@@ -444,7 +446,7 @@ class Memory:
                 return True
             raise
         except BusError:  # it is busy, stopped, or starting
-            return self._others
+            return self._others or None
         found = msgspec.json.decode(health)
         self._others = "copies" in found or "took_over_from" in found
         return self._others
