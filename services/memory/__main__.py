@@ -167,6 +167,7 @@ class MemoryService(Agent):
             await self._engine.close()
             await asyncio.to_thread(shutil.rmtree, self._engine.path)
             await self._open(copy=True)
+        faulthandler.cancel_dump_traceback_later()  # it may take long until there is a writer
         follows = await self._follower.open_copy() and not await self._following.ask_base()
         if not follows:
             await self._engine.close()

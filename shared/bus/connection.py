@@ -436,8 +436,8 @@ class Bus:
     ) -> None:
         """Run a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
 
-        ``signed`` endpoints answer on ``<name>.<endpoint>.<requester>`` and take the requester's name too. One
-        that raises ValueError or MailroomError answers with its sentence. ``ready``: see SharedEndpoint.
+        ``signed`` endpoints answer on ``<name>.<endpoint>.<requester>`` and take the requester's name too. An
+        error in one, ValueError or MailroomError, is its answer. ``ready``: see SharedEndpoint.
         """
         from shared.bus.service import share_service, start_service
 

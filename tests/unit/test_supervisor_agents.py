@@ -49,7 +49,7 @@ def test_an_agent_with_code_of_its_own_finds_mailroom(tmp_path: Path) -> None:
 
 
 def test_replicas_have_logs_of_their_own(tmp_path: Path) -> None:
-    config = load(tmp_path, MAILROOM_REPLICAS="engineer=3,scout=0")
+    config = load(tmp_path, MAILROOM_REPLICAS="engineer=3,scout=0,memory=2,memory-reader=2")
     programs = {
         member.name: list(agent_programs(config, member, "nats://127.0.0.1:4222"))
         for member in load_agents(config)
@@ -60,6 +60,12 @@ def test_replicas_have_logs_of_their_own(tmp_path: Path) -> None:
         "engineer.3.log",
     ]
     assert programs["scout"] == []
+    assert [(program.name, program.command[-1]) for program in programs["memory"]] == [
+        ("memory", "services.memory"),
+        ("memory.2", "services.memory"),
+        ("memory-reader.1", "reader"),
+        ("memory-reader.2", "reader"),
+    ]
     assert {program.stage for each in programs.values() for program in each} == {AGENT, MEMORY}
 
 
