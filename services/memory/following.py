@@ -95,16 +95,16 @@ class Copies:
     async def _answer(self, data: bytes) -> bytes:
         asked = msgspec.msgpack.decode(data, type=Asked)
         self._heard[asked.instance] = (asked, time.monotonic())
-        told = {"base": self._follower.base, "model": self._engine.embedder.model_name}
+        told = Told(base=self._follower.base, model=self._engine.embedder.model_name)
         if not asked.texts:
             notes = {name: await self._engine.read_note(name) for name in UPKEEP}
-            return msgspec.msgpack.encode(Told(**told, notes=notes))
+            return msgspec.msgpack.encode(msgspec.structs.replace(told, notes=notes))
         nodes = {node.id: node for node in await self._engine.get([node_id for node_id, _ in asked.texts])}
         texts = {key: _digest(embedded_text(node)) for key, node in nodes.items()}
         knows = [texts.get(node_id) == digest for node_id, digest in asked.texts]
         known = [node_id for (node_id, _), is_known in zip(asked.texts, knows, strict=True) if is_known]
         vectors = (await self._engine.read_vectors(known)).tobytes() if known else b""
-        return msgspec.msgpack.encode(Told(**told, knows=knows, vectors=vectors))
+        return msgspec.msgpack.encode(msgspec.structs.replace(told, knows=knows, vectors=vectors))
 
 
 class Following:

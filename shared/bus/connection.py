@@ -441,12 +441,12 @@ class Bus:
         """
         from shared.bus.service import share_service, start_service
 
-        of = self._client, name
+        client, signed, more = self._client, signed or {}, dict(metadata or {})
         if ready:
-            await share_service(*of, endpoints, signed or {}, ready)
+            await share_service(client, name, endpoints, signed, ready)
         else:
-            about = version, description, endpoints, signed or {}, dict(metadata or {})
-            self._services.append(await start_service(*of, *about))
+            service = await start_service(client, name, version, description, endpoints, signed, more)
+            self._services.append(service)
 
     async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
         """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""
