@@ -105,6 +105,7 @@ class RebuildQuery(msgspec.Struct, frozen=True, kw_only=True):
 ASK_AGAIN = 3.0
 """Seconds until the outcome of a write is requested again: a daemon that ended answers no more."""
 PAUSE = 0.1  # Seconds between two such requests if no daemon is there
+BEHIND = "has not got version"  # What a copy says that is behind: another process is asked
 _BY_MODELS = ("read", "align", "embed", "classify")
 ASKED_AGAIN = ("written", "health", *_BY_MODELS, *subjects.MEMORY_READ_VERBS, *subjects.MEMORY_WHOLE_VERBS)
 MOST_ASKED = 5
@@ -416,12 +417,20 @@ class Memory:
                 )
             )
 
-        asking = [request()]
+        asking, until = [request()], time.monotonic() + ANSWER_TIMEOUT
         try:
             while True:
                 done, _ = await asyncio.wait(asking, timeout=STILL_THERE, return_when=asyncio.FIRST_COMPLETED)
                 if done:
-                    return done.pop().result()
+                    answered = done.pop()
+                    try:
+                        return answered.result()
+                    except Refused as error:
+                        if BEHIND not in str(error) or time.monotonic() > until:
+                            raise
+                    asking.remove(answered)
+                    asking.append(request())
+                    continue
                 others = await self._find_others()
                 others = others or (others is None and verb == "written")  # for that it only waits
                 if others and verb in ASKED_AGAIN and len(asking) < MOST_ASKED:

@@ -29,6 +29,7 @@ from shared.bus.entry import seal
 from shared.contracts import TOKEN, GraphVersion, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, BusError, MailroomError, Reject
 from shared.log import logger
+from shared.memory.client import BEHIND
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
@@ -45,7 +46,7 @@ SETTLE_PAUSE = 0.02  # Seconds between two looks at whether what the log has is 
 
 LOOK = 1.0  # Seconds between two looks of a copy at what was announced, of which it mostly hears at once
 STILL = 3.0  # Seconds without such a look after which a copy answers nobody
-VERSION_WAIT = 5.0  # Seconds that a request to a copy waits for the version that it asks for
+VERSION_WAIT = 1.0  # Seconds that a request to a copy waits for the version that it asks for
 VERSION_PAUSE = 0.005  # Seconds between two looks whether that has come
 
 log = logger(__name__)
@@ -171,7 +172,7 @@ class LogFollower:
         until = time.monotonic() + VERSION_WAIT
         while version > self._position or (version and self._engine.unembedded):
             if time.monotonic() > until:
-                raise ActionError(f"This copy of memory has not got version {version} yet", "Ask again")
+                raise ActionError(f"This copy of memory {BEHIND} {version} yet", "Ask again")
             self.heard.set()
             await asyncio.sleep(VERSION_PAUSE)
 
