@@ -107,6 +107,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds between two rounds of linking what is new in memory."""
     linker_by_model: bool = False
     """Whether the small model judges what the linker cannot decide; without it people are asked."""
+    memory_tables: str = ""
+    """The s3:// or gs:// address of memory's tables; empty: in the state directory."""
     memory_keep: Annotated[dict[str, Annotated[int, Meta(ge=1)]], "event=90,episodic=30"] = {}
     """Days after which memories of a kind are retired, such as event=90,episodic=30; empty: all are kept."""
     keep: Annotated[dict[Literal["outputs", "workspaces"], Days], "outputs=90,workspaces=7"] = {}
@@ -437,8 +439,7 @@ def _path(kind: type, value: Any) -> Any:
 
 
 def _xdg(variable: str, default: str, env: Mapping[str, str] | None = None) -> Path:
-    value = (os.environ if env is None else env).get(variable)
-    return Path(value) if value else Path.home() / default
+    return Path((os.environ if env is None else env).get(variable) or Path.home() / default)
 
 
 def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
@@ -452,7 +453,7 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}", "Correct it: it has to be TOML") from None
     if "audit_witness" in values:
         raise ConfigError(f"{path}: audit_witness is none here", "Write 'witness = [...]' below '[audit]'")
-    for table in ("audit", "nats"):
+    for table in ("audit", "memory", "nats"):
         if isinstance(values.get(table), dict):
             values |= {f"{table}_{name}": value for name, value in values.pop(table).items()}
     if isinstance(servers := values.pop("mcpServers", {}), dict) and servers:  # as hosts write it

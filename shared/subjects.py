@@ -134,6 +134,10 @@ MEMORY_WHOLE_VERBS = ("picture", "versions", "history")
 """The same, for people alone: they show all of memory."""
 MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild", *MEMORY_WHOLE_VERBS)
 """All that is for people alone: the first three occupy memory for a while."""
+MEMORY_READER = "memory-reader"
+"""The name, in settings and logs, of further processes of memory, which only answer what others ask."""
+LEAST_HEADER = "Mailroom-Least-Version"
+"""The header of a request to memory with the graph version that the answer has to be of, or a later one."""
 READER_HEADER = "Mailroom-Reader"
 """The header of a request to memory in which nexus names whom it asks for."""
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,8 @@ import msgspec
 from services.memory.loading import (
     WORTH_SAVING,
     load_view,
+    open_files,
     open_store,
-    open_whole,
     release,
     release_ram,
     save_view,
@@ -69,7 +69,7 @@ EMBEDDED_AT_ONCE = 64
 
 MAX_READ = 100  # Passages that are read at once: 7 ms each on one core
 IDLE = 3.0  # Seconds without a write or a query after which memory is tidied
-LEAST_UNSAVED = 1_000  # Nodes written since the last time for which that is worth it
+LEAST_UNSAVED = 1_000  # Nodes written since then for which that is worth it
 SWITCH = 0.00002
 """Seconds a thread computes while others wait: a search takes the interpreter lock some sixty times, and
 waits so long each time while there are writes. With .001 it took half as long again among 200 writes/s.
@@ -77,6 +77,8 @@ waits so long each time while there are writes. With .001 it took half as long a
 
 P = ParamSpec("P")
 T = TypeVar("T")
+FindVectors = Callable[[Sequence[tuple[str, int, str]]], Awaitable["Vectors | None"]]
+"""Finds vectors elsewhere, of texts of ``Store.missing_vectors``; None if they are to be embedded here."""
 log = logger(__name__)
 
 
@@ -93,9 +95,9 @@ class MemoryEngine:
 
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
-        self._path = path
+        self.path = path
         self._stored = threading.Lock()
-        self._embedder = embedder
+        self.embedder = embedder
         self.reranker, self._aligner = Reranker(models), Aligner(models)
         self.classifiers = Classifiers(embedder, models)
         self._watchers: list[Watcher] = []
@@ -107,27 +109,26 @@ class MemoryEngine:
         self._reading_closely = 0
         self._closely_read = 0.0  # when a model read last; 0 if none is loaded
         self._compacting: asyncio.Task[None] | None = None
+        self.find_vectors: FindVectors | None = None
         self.unembedded = 0
-        """How many texts still lack a vector of the model in use."""
+        """How many texts lack a vector."""
         self._unembedded_came = asyncio.Event()
         self._embedding = asyncio.Lock()
         self._closed, self._started, self._used = False, time.monotonic(), time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
 
     @classmethod
-    async def open(cls, settings: Settings) -> Self:
-        """Open the existing memory, or create one; takes two to three seconds, most of them for importing
-        lancedb.
+    async def open(cls, settings: Settings, *, copy: bool = False) -> Self:
+        """Open the existing memory, or create one, a ``copy`` as ``open_files`` has it: two to three seconds.
 
         What is damaged is moved aside, and memory is rebuilt from its log. Raises StartError with cause and
         cure: no model, the folder not writable, of another version, or open in another process.
         """
         from services.memory.embedding import open_embedder
 
-        path = settings.state_dir / "memory"
         embedder = await asyncio.to_thread(open_embedder, settings)
         try:
-            store, view = await asyncio.to_thread(open_whole, path, embedder)
+            path, store, view = await asyncio.to_thread(open_files, settings, embedder, copy=copy)
         except BaseException:
             embedder.close()
             raise
@@ -249,7 +250,7 @@ class MemoryEngine:
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A unit vector of each text, as nodes have them."""
-        vectors = await self.run_in_reader(self._embedder.embed, [*texts])
+        vectors = await self.run_in_reader(self.embedder.embed, [*texts])
         result: list[list[float]] = vectors.tolist()
         return result
 
@@ -298,11 +299,13 @@ class MemoryEngine:
         logged = False
         async with self._embedding:
             while texts := await self._run_in_writer(self._take_missing):
-                if not logged:
-                    log.info("embedding_begun", texts=self.unembedded, model=self._embedder.model_name)
+                if not logged and self.find_vectors is None:
+                    log.info("embedding_begun", texts=self.unembedded, model=self.embedder.model_name)
                     logged = True
-                writer, embed = self._writer, self._embedder.embed
-                vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
+                writer, embed = self._writer, self.embedder.embed
+                vectors = await self.find_vectors(texts) if self.find_vectors else None
+                if vectors is None:
+                    vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
                 await self._run_in_writer(partial(self._add_vectors, writer, texts, vectors))
 
     async def keep_embedding(self) -> None:
@@ -339,7 +342,7 @@ class MemoryEngine:
         from services.memory.loading import Rebuild
 
         known = await self._run_in_writer(self._store.vectors_by_text)
-        return await asyncio.to_thread(Rebuild, self._path, self._embedder, *known)
+        return await asyncio.to_thread(Rebuild, self.path, self._store.root, self.embedder, *known)
 
     async def adopt(self, rebuilt: "Rebuild") -> None:
         """Read and write a rebuilt memory from now on."""
@@ -361,7 +364,7 @@ class MemoryEngine:
             "nodes": self.view.count(),
             "edges": len(self.view.graph),
             "kinds": self.view.count_kinds(),
-            "model": self._embedder.model_name,
+            "model": self.embedder.model_name,
             "not_embedded": self.unembedded,
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             **self._counts,
@@ -374,7 +377,7 @@ class MemoryEngine:
             "status": "degraded" if problem else "ok",
             "problem": problem,
             "version": self.version,
-            "path": str(self._path),
+            "path": str(self.path),
             "comparing": {"read": progress.read, "of": progress.wanted},
         }
 
@@ -388,7 +391,7 @@ class MemoryEngine:
         await self._run_in_writer(partial(self._compact, closing=True))
         for pool in (self._writing_thread, self._reading_threads, self._close_readers):
             await asyncio.to_thread(pool.shutdown)
-        self._embedder.close()
+        self.embedder.close()
         self.classifiers.close()
         self.reranker.close()
         self._aligner.close()
@@ -430,7 +433,7 @@ class MemoryEngine:
         from services.memory.retrieval.deep_search import DeepSearch
 
         given = np.array(query.vector, np.float32) if query.vector else None
-        vector = self._embedder.embed([query.text])[0] if given is None else given
+        vector = self.embedder.embed([query.text])[0] if given is None else given
         wide = msgspec.structs.replace(query, limit=max(query.limit, WIDE))
         if query.deep:
             hits = DeepSearch(self._aligner).search(view, wide, vector, time.time(), reader)
@@ -459,7 +462,7 @@ class MemoryEngine:
     def _compact(self, *, closing: bool = False) -> None:
         try:
             (self._store.flush if closing else self._store.compact)()
-            save_view(self.view, self._path, least=0 if closing else WORTH_SAVING)
+            save_view(self.view, self.path, least=0 if closing else WORTH_SAVING)
             release_ram()
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
@@ -467,13 +470,15 @@ class MemoryEngine:
     def _adopt(self, rebuilt: "Rebuild") -> None:
         from services.memory.storage.commit_table import replace
 
+        rebuilt.store.commits.write_note("left", self._store.place)
         rebuilt.close()
         with self._stored:
             self._store.close()
-            replace(self._path)
-            self._use(open_store(self._path, self._embedder), rebuilt.view)
+            replace(self.path)
+            self._use(open_store(self.path, self.embedder, rebuilt.store.root), rebuilt.view)
         self._aligner.forget()  # texts may have been forgotten
         release()
+        self._store.drop_left()
 
     async def ask_commits(self, work: "Callable[[CommitTable], T]") -> T:
         """Read from the commit table, or write to it."""
@@ -491,5 +496,5 @@ class MemoryEngine:
     def _use(self, store: "Store", view: "View") -> None:
         with self.lock:
             self._store, self.view = store, view
-        self._writer = Writer(store, view, self._embedder, self.lock, self._watchers)
+        self._writer = Writer(store, view, self.embedder, self.lock, self._watchers)
         self._past = None

@@ -173,11 +173,13 @@ class Forgetting:
     from the start: what was erased has its record, the rest still has the texts.
     """
 
-    def __init__(self, engine: MemoryEngine, bus: Bus, rebuild: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, engine: MemoryEngine, bus: Bus, log: WriteLog, rebuild: Callable[[], Awaitable[None]]
+    ) -> None:
         self._engine = engine
         self._bus = bus
         self._rebuild = rebuild
-        self._log = WriteLog(bus)
+        self._log = log
         self._orders = Orders()
         self._wake = asyncio.Event()
         self._done = self._total = 0
@@ -232,6 +234,24 @@ class Forgetting:
         """Take back an order that was refused."""
         self._orders.waiting.pop(write.id, None)
         await self.save()
+
+    async def follow(self) -> None:
+        """Erase from this copy what the log says is erased: an order of which it says so is done here too."""
+        orders = self._orders
+        if not (orders.waiting or orders.late):
+            return
+        done: set[str] = set()
+        erased: set[int] = set()
+        for record in await self._log.read_forgotten():
+            done, erased = done | {*record.orders}, erased | {*record.seqs}
+        if found := [order for order in orders.waiting if order in done and self._is_applied(order)]:
+            await self._rebuild()
+            orders.waiting = {order: each for order, each in orders.waiting.items() if order not in found}
+            log.info("forgotten", orders=len(found))
+        late = [seq for seq in orders.late if seq not in erased]
+        if found or late != orders.late:
+            orders.late = late
+            await self.save()
 
     async def save(self) -> None:
         """Record the orders in the store."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import itertools
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from services.memory.storage.commit_table import DRAFT
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import Writer
 from shared.log import logger
+from shared.settings import Settings
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
@@ -72,20 +74,26 @@ COLLECTED_AFTER = 50_000
 """New objects after which cycles are looked for: 70 times the usual, since large writes make many objects
 and no cycles."""
 
+COPIES = "memory-copies"
+"""The folder, in the state directory, with the memories of standbys and readers: 1, 2 and so on."""
+
 log = logger(__name__)
 
 
-def open_store(path: Path, embedder: "Embedder", *, synced: bool = True) -> "Store":
-    """The store in ``path``, whose commits are ``synced``; raises StartError with the cure."""
+def open_store(path: Path, embedder: "Embedder", root: str = "", *, synced: bool = True) -> "Store":
+    """The store in ``path``, whose commits are ``synced``; raises StartError with the cure.
+
+    The tables of a new one lie below ``root``, the address of an object store; empty: in ``path``.
+    """
     from services.memory.storage.commit_table import Disk, settle
     from services.memory.storage.store import Store
 
     share_heap()
     settle(path)
-    return Store(path, embedder.slug, embedder.dimensions, Disk(path, synced=synced))
+    return Store(path, embedder.slug, embedder.dimensions, Disk(path, synced=synced, root=root))
 
 
-def open_whole(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
+def open_whole(path: Path, embedder: "Embedder", root: str) -> tuple["Store", "View"]:
     """The store in ``path`` and its view.
 
     A store that is damaged is moved aside, and an empty one takes its place: memory's log has all that it
@@ -95,21 +103,38 @@ def open_whole(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
     from services.memory.storage.commit_table import Damaged
 
     try:
-        return _open(path, embedder)
+        return _open(path, embedder, root)
     except Damaged as error:
         if any(path.parent.glob(f"{path.name}.damaged-*")):
             raise
         aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         path.rename(aside)
         log.error("damaged", reason=error.cause, moved_to=str(aside), next="it is rebuilt from its log")
-        return _open(path, embedder)
+        return _open(path, embedder, root)
 
 
-def _open(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
+def open_files(settings: Settings, embedder: "Embedder", *, copy: bool) -> tuple[Path, "Store", "View"]:
+    """The folder of memory, its store and its view; of a ``copy`` the first that no process has open.
+
+    Raises StartError.
+    """
+    from services.memory.storage.commit_table import Locked
+
+    state_dir, root = settings.state_dir, settings.memory_tables
+    if not copy:
+        return state_dir / "memory", *open_whole(state_dir / "memory", embedder, root)
+    for number in itertools.count(1):
+        path = state_dir / COPIES / str(number)
+        with contextlib.suppress(Locked):
+            return path, *open_whole(path, embedder, root)
+    raise AssertionError
+
+
+def _open(path: Path, embedder: "Embedder", root: str) -> tuple["Store", "View"]:
     from services.memory.storage.commit_table import open_error
     from services.memory.storage.store import FAILURES
 
-    store = open_store(path, embedder)
+    store = open_store(path, embedder, root)
     try:
         return store, load_view(store, path)
     except FAILURES as error:
@@ -165,11 +190,13 @@ if TYPE_CHECKING:
 class Rebuild:
     """The store and the view that writes of the log are applied to, in a thread of their own."""
 
-    def __init__(self, path: Path, embedder: "Embedder", rows: dict[str, int], vectors: "Vectors") -> None:
+    def __init__(
+        self, path: Path, root: str, embedder: "Embedder", rows: dict[str, int], vectors: "Vectors"
+    ) -> None:
         self._draft = path / DRAFT
         self._closed = False
         shutil.rmtree(self._draft, ignore_errors=True)
-        self.store = open_store(self._draft, embedder, synced=False)
+        self.store = open_store(self._draft, embedder, root, synced=False)
         self.view = load_view(self.store)
         known = KnownVectors(embedder, rows, vectors)
         self._writer = Writer(self.store, self.view, known, threading.Lock(), ())
@@ -194,4 +221,6 @@ class Rebuild:
     def discard(self) -> None:
         """Close the store and remove it, unless it has taken its place."""
         self.close()
+        if self._draft.exists():
+            self.store.leave()
         shutil.rmtree(self._draft, ignore_errors=True)

@@ -170,6 +170,8 @@ RECALL_EVERY = 3_600.0
 """Seconds between two measurements of the recall of planted facts; the last one of a day is kept."""
 WEEK = 7 * 86_400.0
 CONSOLIDATED = "consolidated"  # The name of the note that says when that was, in seconds since 1970
+UPKEEP = ("linker", "sweep", CONSOLIDATED, COURSE)
+"""The names of the notes that say how far this is, for a process that goes on with it."""
 MOST_ROUNDS = 20  # Cycles of the linker in a row; the rest is done the next time
 CURSOR = "linker"  # The name of the note that says how far the linker is
 SWEEP = "sweep"  # The name of the note with the id of the last node that was compared with all others
@@ -223,6 +225,10 @@ class Maintenance:
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
             group.create_task(self._keep_trying(lambda: self._repeat(CONSOLIDATE_EVERY, self._tidy)))
             group.create_task(self._keep_trying(lambda: self._repeat(RECALL_EVERY, self._recall.measure)))
+
+    async def count_accesses(self) -> None:
+        """The part of it that each copy does for itself, until cancelled: its briefings count as read."""
+        await self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses))
 
     async def answer(self, action: str, edges: int = 0) -> dict[str, Any]:
         """The linker's status; ``trigger`` makes it do a round first, ``consolidate`` what is done weekly.

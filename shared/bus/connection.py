@@ -433,19 +433,21 @@ class Bus:
         endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]],
         signed: Mapping[str, Callable[[bytes, str], Awaitable[bytes]]] | None = None,
         metadata: Mapping[str, str] | None = None,
+        ready: Callable[[], bool] | None = None,
     ) -> None:
         """Run a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
 
         ``signed`` endpoints answer on ``<name>.<endpoint>.<requester>`` and take the requester's name too. An
-        endpoint that raises ValueError or MailroomError answers with the error's sentence.
+        error in one, ValueError or MailroomError, is its answer. ``ready``: see SharedEndpoint.
         """
-        from shared.bus.service import start_service
+        from shared.bus.service import share_service, start_service
 
-        self._services.append(
-            await start_service(
-                self._client, name, version, description, endpoints, signed or {}, dict(metadata or {})
-            )
-        )
+        client, signed, more = self._client, signed or {}, dict(metadata or {})
+        if ready:
+            await share_service(client, name, endpoints, signed, ready)
+        else:
+            service = await start_service(client, name, version, description, endpoints, signed, more)
+            self._services.append(service)
 
     async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
         """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""

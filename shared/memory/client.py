@@ -105,12 +105,18 @@ class RebuildQuery(msgspec.Struct, frozen=True, kw_only=True):
 ASK_AGAIN = 3.0
 """Seconds until the outcome of a write is requested again: a daemon that ended answers no more."""
 PAUSE = 0.1  # Seconds between two such requests if no daemon is there
-STILL_THERE = 1.0  # Seconds between two looks whether the daemon that was asked is still there
+BEHIND = "has not got version"  # What a copy says that is behind: another process is asked
+_BY_MODELS = ("read", "align", "embed", "classify")
+ASKED_AGAIN = ("written", "health", *_BY_MODELS, *subjects.MEMORY_READ_VERBS, *subjects.MEMORY_WHOLE_VERBS)
+MOST_ASKED = 5
+"""What is asked again while no answer comes, of another process if there are several; how often at most."""
+STILL_THERE = 0.5  # Seconds between two looks whether the daemon that was asked is still there
 ANSWER_TIMEOUT = 30.0  # Seconds until a request times out: long enough for a daemon that is just starting
 SLOW_TIMEOUT = 300.0
 """The same for answers that are read from the tables (an older version) or from the whole store, and for deep
 searches, which may compare texts for the first time."""
 SLOW_VERBS = ("reindex", "rebuild")
+NOBODY = GetQuery(ids=("nobody",))
 MIN_NAME = 4  # The fewest characters by which a node can be named in place of its whole id
 
 Answer = TypeVar("Answer")
@@ -141,6 +147,10 @@ class Memory:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self._others = False
+        """Whether several processes of memory answered when that was looked at last."""
+        self._version = 0
+        """The version of the last own write: answers, which any process may give, are of it or later."""
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -189,6 +199,7 @@ class Memory:
         written = await self._await_written(WrittenQuery(id=write.id, seq=await self._append(write)))
         if written.error or written.rejection:
             raise WriteRefused(written)
+        self._version = max(self._version, written.version)
         return written
 
     def _write_of(self, nodes: Sequence[Node], edges: Sequence[Edge], *, insist: bool) -> MemoryWrite:
@@ -360,8 +371,9 @@ class Memory:
                 return await self._ask("written", query, MemoryWritten, timeout=ASK_AGAIN)
             except BusUnavailable as error:
                 now = time.monotonic()
-                taken = taken or not isinstance(error, NoResponders)
-                if now + ASK_AGAIN > until and now < begun + SLOW_TIMEOUT and await self._is_there():
+                # One that reads may be about to go on as the writer.
+                taken = taken or not isinstance(error, NoResponders) or await self._answers("get", NOBODY)
+                if now + ASK_AGAIN > until and now < begun + SLOW_TIMEOUT and await self._answers("health"):
                     until = now + ANSWER_TIMEOUT
                 if not taken or now + ASK_AGAIN > until:
                     raise BusUnavailable(
@@ -371,12 +383,14 @@ class Memory:
                     ) from None
                 await asyncio.sleep(PAUSE)
 
-    async def _is_there(self) -> bool:
-        """Whether a daemon answers."""
+    async def _answers(self, verb: str, query: Any = None) -> bool:
+        """Whether a process answers: ``health`` the writer alone."""
         try:
-            await self._ask("health", None, dict[str, Any])
+            await self.ask(verb, query)
         except BusUnavailable:
             return False
+        except Refused:  # it is being rebuilt
+            pass
         return True
 
     async def _ask(self, verb: str, query: Any, kind: type[Answer], timeout: float | None = None) -> Answer:
@@ -392,32 +406,59 @@ class Memory:
             timeout = SLOW_TIMEOUT
         payload = b"{}" if query is None else msgspec.json.encode(query)
         reader = reads_for.get()
-        headers = {subjects.READER_HEADER: reader} if reader else None
-        request = self._bus.request(
-            subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT, headers=headers
-        )
-        asking = asyncio.ensure_future(request)
+        headers = {subjects.READER_HEADER: reader} if reader else {}
+        if self._version:
+            headers[subjects.LEAST_HEADER] = str(self._version)
+
+        def request() -> asyncio.Future[bytes]:
+            return asyncio.ensure_future(
+                self._bus.request(
+                    subjects.memory(verb), payload, timeout=timeout or ANSWER_TIMEOUT, headers=headers or None
+                )
+            )
+
+        asking, until = [request()], time.monotonic() + ANSWER_TIMEOUT
         try:
-            while not asking.done():
-                done, _ = await asyncio.wait({asking}, timeout=STILL_THERE)
-                if not done:
-                    await self._require_daemon()
-            return asking.result()
+            while True:
+                done, _ = await asyncio.wait(asking, timeout=STILL_THERE, return_when=asyncio.FIRST_COMPLETED)
+                if done:
+                    answered = done.pop()
+                    try:
+                        return answered.result()
+                    except Refused as error:
+                        if BEHIND not in str(error) or time.monotonic() > until:
+                            raise
+                    asking.remove(answered)
+                    asking.append(request())
+                    continue
+                others = await self._find_others()
+                others = others or (others is None and verb == "written")  # for that it only waits
+                if others and verb in ASKED_AGAIN and len(asking) < MOST_ASKED:
+                    asking.append(request())  # the process that was asked may stand still
         except BusUnavailable as error:
             raise type(error)(
                 f"The memory daemon does not answer ({error})", "See whether it runs with 'mailroom status'"
             ) from None
         finally:
-            asking.cancel()
+            for each in asking:
+                each.cancel()
 
-    async def _require_daemon(self) -> None:
-        """Raise NoResponders if no daemon is there: one that was killed never answers what it was asked."""
+    async def _find_others(self) -> bool | None:
+        """Whether several processes answer, None if none does; raises NoResponders if there is none.
+
+        One that was killed never answers what it was asked. While the writer is away, others still read.
+        """
         try:
-            await self._bus.request(subjects.memory("health"), b"{}", timeout=STILL_THERE)
+            health = await self._bus.request(subjects.memory("health"), b"{}", timeout=STILL_THERE)
         except NoResponders:
+            if self._others:
+                return True
             raise
         except BusError:  # it is busy, stopped, or starting
-            return
+            return self._others or None
+        found = msgspec.json.decode(health)
+        self._others = "copies" in found or "took_over_from" in found
+        return self._others
 
 
 async def _pages(read: Callable[[Query], Awaitable[Page]], query: Query) -> AsyncIterator[Page]:

@@ -66,8 +66,8 @@ def read_agents(settings: Settings) -> tuple[list[InstalledAgent], dict[str, str
             refused[folder.name] = str(error)
         else:
             agents[agent.name] = agent
-    for name, count in settings.replicas.items():
-        _require_valid_count(name, count, [*agents, *refused])
+    for name in settings.replicas:
+        _require_known(name, [*agents, *refused])
     return sorted(
         agents.values(), key=lambda agent: (agent.name != subjects.MEMORY_DAEMON, agent.name)
     ), refused
@@ -81,13 +81,12 @@ def _read_agent(folder: Path) -> InstalledAgent:
     )
 
 
-def _require_valid_count(name: str, count: int, agents: Iterable[str]) -> None:
+def _require_known(name: str, agents: Iterable[str]) -> None:
+    agents = [*agents, subjects.MEMORY_READER]
     if name not in agents:
         near = difflib.get_close_matches(name, agents, n=1)
         cure = f"Did you mean {near[0]!r}?" if near else f"The agents are {', '.join(agents)}"
         raise ConfigError(f"MAILROOM_REPLICAS names {name!r}, which is no agent", cure)
-    if count > 1 and name == subjects.MEMORY_DAEMON:
-        raise ConfigError(f"MAILROOM_REPLICAS wants {count} processes of {name!r}", "There can be one")
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -12,6 +12,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.peers import Holder, Lease, Peers
+from shared.errors import BusUnavailable
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -147,3 +148,43 @@ async def test_nobody_asks_in_another_name(server: Server) -> None:
     await engineer.publish("memory.add.user", b"forged")
     await asyncio.sleep(0.3)
     assert asked == []
+
+
+async def test_one_that_answers_nothing_is_followed_by_who_is_level(server: Server) -> None:
+    """It keeps its connection, as a process does that is frozen; it has answered before."""
+    first, bus = await server.connect("memory"), await server.connect("memory")
+    held = Lease(first, "memory", msgspec.structs.replace(THERE, instance=first.instance))
+    await Peers(first, []).answer()
+    await held.acquire(ignore)
+    follower = Lease(bus, "memory", Holder.this(bus.instance), silent=0.5)
+    assert (await follower.acquire_or_find()).instance == first.instance  # type: ignore[union-attr]
+    level = False
+    taking = asyncio.create_task(follower.acquire(ignore, lambda: level))
+    await asyncio.sleep(1.5)
+    assert not taking.done()  # it answers
+
+    async def ask(instance: str) -> bytes:
+        await asyncio.sleep(0.2)
+        raise BusUnavailable("No answer")
+
+    follower._liveness.ask = ask  # type: ignore[method-assign]
+    await asyncio.sleep(1.5)
+    assert not taking.done()  # who is behind does not take it
+    level = True
+    await asyncio.wait_for(taking, 5)
+    await held.release()
+    await follower.release()
+
+
+async def test_a_holder_that_was_frozen_does_not_go_on_before_it_has_asked(server: Server) -> None:
+    bus = await server.connect("memory")
+    lease = Lease(bus, "memory", HERE)
+    await lease.acquire(ignore)
+    await asyncio.wait_for(lease.confirm(), 5)
+    await bus.store(subjects.lease("memory"), msgspec.json.encode(THERE))
+    await asyncio.wait_for(lease.confirm(), 5)  # relied on for a second, in which nobody takes it
+    lease._confirmed -= 1.0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(lease.confirm(), 1)
+    assert lease.lost.is_set()
+    await lease.release()

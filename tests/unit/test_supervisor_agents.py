@@ -49,7 +49,7 @@ def test_an_agent_with_code_of_its_own_finds_mailroom(tmp_path: Path) -> None:
 
 
 def test_replicas_have_logs_of_their_own(tmp_path: Path) -> None:
-    config = load(tmp_path, MAILROOM_REPLICAS="engineer=3,scout=0")
+    config = load(tmp_path, MAILROOM_REPLICAS="engineer=3,scout=0,memory=2,memory-reader=2")
     programs = {
         member.name: list(agent_programs(config, member, "nats://127.0.0.1:4222"))
         for member in load_agents(config)
@@ -60,6 +60,12 @@ def test_replicas_have_logs_of_their_own(tmp_path: Path) -> None:
         "engineer.3.log",
     ]
     assert programs["scout"] == []
+    assert [(program.name, program.command[-1]) for program in programs["memory"]] == [
+        ("memory", "services.memory"),
+        ("memory.2", "services.memory"),
+        ("memory-reader.1", "reader"),
+        ("memory-reader.2", "reader"),
+    ]
     assert {program.stage for each in programs.values() for program in each} == {AGENT, MEMORY}
 
 
@@ -75,7 +81,10 @@ def test_an_agent_sees_the_settings_of_the_office(tmp_path: Path) -> None:
     ("replicas", "sentence"),
     [
         ("enginer=2", "MAILROOM_REPLICAS names 'enginer', which is no agent. Did you mean 'engineer'?"),
-        ("memory=2", "MAILROOM_REPLICAS wants 2 processes of 'memory'. There can be one"),
+        (
+            "memory-raeder=2",
+            "MAILROOM_REPLICAS names 'memory-raeder', which is no agent. Did you mean 'memory-reader'?",
+        ),
     ],
 )
 def test_replicas_that_cannot_be(tmp_path: Path, replicas: str, sentence: str) -> None:

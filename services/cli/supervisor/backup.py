@@ -39,7 +39,8 @@ MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 """The last two members of a backup: what it holds, and the SHA-256 of every other one."""
 FIRST = ("gateway", "memory")
 """The folders that are saved before the streams: what the log does not have yet would be missing from it."""
-LEFT_OUT = ("cache", "environments", "logs", "memory", "nats", "run")  # rebuilt, or saved as streams
+LEFT_OUT = ("cache", "environments", "logs", "memory", "memory-copies", "nats", "run")
+"""What is rebuilt, or saved as streams."""
 REBUILT = ("index.db", "index.db-shm", "index.db-wal", "links.json", "links.lock", "listening.json")
 """What of the gateway's folder is rebuilt at its start."""
 OF_GOALS = ("snapshots", "workspaces")  # Folders with one for each goal, saved of those that have not ended

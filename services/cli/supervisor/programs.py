@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from services.cli.supervisor.child import Program
 from services.cli.supervisor.logs import read_last_error, read_last_server_error
 from shared import subjects
@@ -112,10 +114,16 @@ async def _greet(port: int, _: int) -> float:
 
 
 def agent_programs(config: Settings, agent: InstalledAgent, url: str) -> Iterator[Program]:
-    """The processes of an agent, one per replica, connected to the server at ``url``."""
+    """The processes of an agent, one per replica, connected to the server at ``url``; of memory its readers
+    too.
+    """
     for number in range(1, config.replicas.get(agent.name, 1) + 1):
         # No agent's name contains a dot, so no replica's log is another agent's.
         yield _agent_program(config, agent, url, agent.name if number == 1 else f"{agent.name}.{number}")
+    if agent.name == subjects.MEMORY_DAEMON:
+        reader = msgspec.structs.replace(agent, command=(*agent.command, "reader"))
+        for number in range(1, config.replicas.get(subjects.MEMORY_READER, 0) + 1):
+            yield _agent_program(config, reader, url, f"{subjects.MEMORY_READER}.{number}")
 
 
 def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str) -> Program:

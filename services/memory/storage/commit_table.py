@@ -17,7 +17,8 @@ _MANIFEST_BASE = 2**64 - 1
 """Lance names the manifest of version v ``{2**64 - 1 - v}.manifest``, so that the newest is listed first."""
 
 _HINDRANCES = re.compile(
-    r"no space left|disk full|denied|read-?only|too many open files|unable to open|disk i/o|cannot allocate",
+    r"no space left|disk full|denied|read-?only|too many open files|unable to open|disk i/o|cannot allocate"
+    r"|generic (s3|gcs)|error performing",
     re.IGNORECASE,
 )
 """In errors of Lance, Arrow, SQLite and the system that are about the machine, and not about the files."""
@@ -28,6 +29,10 @@ T = TypeVar("T")
 
 class Damaged(StartError):
     """The files of a store cannot be read."""
+
+
+class Locked(StartError):
+    """Another process has the store open."""
 
 
 def open_error(path: Path, error: Exception) -> StartError:
@@ -46,12 +51,14 @@ def open_error(path: Path, error: Exception) -> StartError:
 class Disk:
     """The folder ``path``. Each step that changes it goes through ``run``, so that tests can let it fail.
 
-    Without ``synced`` nothing is flushed: for what counts only once all of it is.
+    Without ``synced`` nothing is flushed: for what counts only once all of it is. The tables of a new store
+    lie below the address ``root`` of an object store, if that is given; those of this one at ``place``.
     """
 
-    def __init__(self, path: Path, *, synced: bool = True) -> None:
+    def __init__(self, path: Path, *, synced: bool = True, root: str = "") -> None:
         self.path = path
         self.synced = synced
+        self.root, self.place = root.rstrip("/"), ""
         self._flushed: set[str] = set()
 
     def run(self, step: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -241,7 +248,7 @@ class CommitTable:
     def _start_error(self, error: sqlite3.Error) -> StartError:
         folder = self._path.parent
         if "locked" in str(error):
-            return StartError(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
+            return Locked(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
         return open_error(folder, error)
 
     def state(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ from services.memory.storage.tables import (
     vector_table,
 )
 from services.memory.writes.change import Change, join_text
-from shared.contracts import Edge, Node
+from shared.contracts import Edge, Node, generate_id
 from shared.errors import StartError
 
 MANY_COMMITS = 48
@@ -43,6 +43,10 @@ SPLIT_ROWS = 10_000
 SPLIT_SHARE = 0.25
 """Old states move to the history if there are so many and they are such a share of their table: thus what is
 rewritten then is a small multiple of what was written since."""
+
+PLACE, LEFT = "place", "left"
+"""The names of the notes with the address of the tables, and with that of the store of before, while there
+may be something of it."""
 
 FAILURES = (OSError, RuntimeError, ValueError, sqlite3.Error)  # What Lance, Arrow, SQLite and the disk raise
 
@@ -87,6 +91,11 @@ class Store:
             with contextlib.ExitStack() as opened:
                 self.commits = CommitTable(path / "ledger.sqlite", SCHEMA_VERSION, self._disk)
                 opened.callback(self.commits.close)
+                disk = self._disk
+                disk.place = self.commits.read_note(PLACE)
+                if disk.root and not disk.place and not _tables_of(self.commits.state()):
+                    disk.place = f"{disk.root}/{generate_id()}"
+                    self.commits.write_note(PLACE, disk.place)
                 self._open()
                 opened.pop_all()
         except FAILURES as error:
@@ -96,6 +105,27 @@ class Store:
     def version(self) -> int:
         """The graph version; 0 if nothing was stored yet."""
         return self._state.get("version", 0)
+
+    @property
+    def root(self) -> str:
+        """The address below which the tables of a new store lie; empty: in its folder."""
+        return self._disk.root
+
+    @property
+    def place(self) -> str:
+        """The address of the tables; empty if they are in the folder."""
+        return self._disk.place
+
+    def leave(self) -> None:
+        """Remove the tables from the object store, if they are in one: the folder is about to be removed."""
+        drop_place(self.place)
+
+    def drop_left(self) -> None:
+        """Remove those of the store whose place this one took; raises ActionError if that fails."""
+        if left := self.commits.read_note(LEFT):
+            with self._writing():
+                drop_place(left)
+            self.commits.write_note(LEFT, "")
 
     @property
     def needs_compaction(self) -> bool:
@@ -199,6 +229,7 @@ class Store:
                 for name in others:
                     self._state.pop(name, None)
                 self._disk.drop_uncommitted(_tables_of(self.commits.state()))
+                self._tables.drop(others)
             self._missing = None
         columns = missing.slice(0, limit).to_pydict()
         texts = map(join_text, columns["title"], columns["body"])
@@ -330,6 +361,12 @@ class Store:
         elif self._tables.versions().items() - state.items():
             self._flush()
         self._is_whole = True
+
+
+def drop_place(place: str) -> None:
+    """Remove all tables at an address of an object store; nothing for an empty one."""
+    if place:
+        tables.connect(place).drop_all_tables()
 
 
 def _tables_of(state: Mapping[str, int]) -> dict[str, int]:

@@ -263,12 +263,13 @@ class LanceTables:
     """The Lance tables of a memory in the folder of ``disk``, with one layout each and its history.
 
     A change of them counts once ``versions`` is in the commit table. They have no indices: search and graph
-    are in RAM, and what is read here is read whole.
+    are in RAM, and what is read here is read whole. In an object store, where files cannot be removed to take
+    a change back, it is taken back by a version that is as the committed one.
     """
 
     def __init__(self, disk: Disk, layouts: Mapping[str, Layout]) -> None:
         self._disk = disk
-        self._database = import_lancedb().connect(str(disk.path))
+        self._database = connect(disk.place or str(disk.path))
         self._layouts = layouts
         self._tables: dict[str, Any] = {}
 
@@ -277,10 +278,14 @@ class LanceTables:
         for layout_name, layout in self._layouts.items():
             for name in (layout_name, layout.history):
                 if name not in committed:
-                    self._tables[name] = self._database.create_table(name, schema=layout.schema)
+                    mode = "overwrite" if self._disk.place else "create"
+                    self._tables[name] = self._database.create_table(name, schema=layout.schema, mode=mode)
                     continue
                 table = self._database.open_table(name)
-                if table.version != committed[name]:
+                if self._disk.place and table.version > committed[name]:
+                    table.checkout(committed[name])
+                    table.restore()
+                elif table.version != committed[name]:
                     raise ValueError(
                         f"{name} is at version {table.version}, the commit table says {committed[name]}"
                     )
@@ -299,8 +304,17 @@ class LanceTables:
         return iter((found.select(columns) if columns else found).to_batches(_BATCH))
 
     def add(self, name: str, data: pa.Table) -> None:
-        """Append rows."""
-        self._disk.run("add", self._tables[name].add, data)
+        """Append rows; raises ValueError if another process has changed the table."""
+        table = self._tables[name]
+        before = table.version
+        self._disk.run("add", table.add, data)
+        if self._disk.place and table.version != before + 1:  # Lance lets both have their way
+            raise ValueError(f"another process writes to {self._disk.place}")
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Remove tables that are not among its own, where they are not in a folder."""
+        for name in names if self._disk.place else ():
+            self._database.drop_table(name, ignore_missing=True)
 
     def count(self, name: str) -> int:
         """How many rows a table has."""
@@ -323,6 +337,18 @@ class LanceTables:
         """Remove the files that the newest states of the tables do not need."""
         for table in self._tables.values():
             self._disk.run("clean", table.optimize, cleanup_older_than=_AT_ONCE, delete_unverified=True)
+
+
+OPTIONS = {"client_max_retries": "3", "client_retry_timeout": "20"}
+"""For an object store: writes are refused, with the reason, once it has not answered for so many seconds."""
+
+
+def connect(place: str) -> Any:
+    """LanceDB in a folder, or at an address of an object store.
+
+    For that it reads keys from variables such as AWS_ACCESS_KEY_ID and GOOGLE_APPLICATION_CREDENTIALS.
+    """
+    return import_lancedb().connect(place, storage_options=OPTIONS if "://" in place else None)
 
 
 class StoredRows:

@@ -17,7 +17,9 @@ from services.memory.writes.write_log import (
     Announcer,
     AnswerRegistry,
     Batcher,
+    Confirm,
     WriteLog,
+    alone,
     read_entry,
 )
 from shared import subjects
@@ -27,6 +29,7 @@ from shared.bus.entry import seal
 from shared.contracts import TOKEN, GraphVersion, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, BusError, MailroomError, Reject
 from shared.log import logger
+from shared.memory.client import BEHIND
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
@@ -40,6 +43,11 @@ EMBED_WAIT = 15.0
 """Seconds that new writes wait at the start for the vectors of what is applied again, which the gate compares
 with them: as many as a crash leaves without, see ``store.FLUSH_TEXT``."""
 SETTLE_PAUSE = 0.02  # Seconds between two looks at whether what the log has is stored
+
+LOOK = 1.0  # Seconds between two looks of a copy at what was announced, of which it mostly hears at once
+STILL = 3.0  # Seconds without such a look after which a copy answers nobody
+VERSION_WAIT = 1.0  # Seconds that a request to a copy waits for the version that it asks for
+VERSION_PAUSE = 0.005  # Seconds between two looks whether that has come
 
 log = logger(__name__)
 
@@ -56,16 +64,23 @@ class LogFollower:
 
     A write that was answered is in the log, which is synced. The store knows up to where its tables have the
     log, and goes on from there, so a write counts once and in its place whatever the server delivers, and
-    when. What arrives while one batch is stored makes the next one.
+    when. What arrives while one batch is stored makes the next one. ``confirm`` returns while this process is
+    the one that may write to the log, answer and announce.
+
+    A copy does none of that: it applies what was announced (``follow``), and so need judge nothing.
     """
 
-    def __init__(self, engine: MemoryEngine, bus: Bus) -> None:
+    def __init__(self, engine: MemoryEngine, bus: Bus, confirm: Confirm = alone) -> None:
         self._engine = engine
         self._bus = bus
-        self._log = WriteLog(bus)
+        self._log = WriteLog(bus, confirm)
         self._answers = AnswerRegistry()
-        self._announcer = Announcer(bus)
-        self._batcher = Batcher(engine, self._log, self._answers, self._announcer)
+        self.announcer = self._announcer = Announcer(bus, confirm)
+        self._batcher = Batcher(engine, self._log, self._answers, self._announcer, confirm)
+        self.heard = asyncio.Event()
+        """Set when a copy has reason to look at what was announced."""
+        self._looked_at = float("-inf")
+        self._replaying = True
         self._base = 0
         self._judged = 0
         """The graph version up to which all was answered before this start."""
@@ -76,10 +91,15 @@ class LogFollower:
         self._arrived = asyncio.Event()
         self._level = asyncio.Event()
         self._busy = asyncio.Lock()
-        self._forgetting = Forgetting(engine, bus, self._rebuild_at_once)
+        self._forgetting = Forgetting(engine, bus, self._log, self._rebuild_at_once)
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt = Progress(done=0, total=0)
         self._problem = ""
+
+    @property
+    def base(self) -> int:
+        """The graph version before the first message of the log."""
+        return self._base
 
     @property
     def behind(self) -> Progress | None:
@@ -96,12 +116,13 @@ class LogFollower:
         return status | ({"rebuild_failed": self._problem} if self._problem else {})
 
     async def open(self) -> None:
-        """Find the place in the log where the store is.
+        """Find the place in the log where the store is, of which this process is the writer from now on.
 
         If the log is not the one that was applied so far, or has lost its end, its versions come after all
         that have been.
         """
         engine = self._engine
+        self._batcher.leads = self._replaying = True
         self._base = int(await engine.read_note(BASE_NOTE) or 0)
         self._position = max(engine.version - self._base, 0)
         self._target = await self._log.last()
@@ -113,6 +134,47 @@ class LogFollower:
             self._base, self._position = max(engine.version, self._judged), 0
             await engine.write_note(BASE_NOTE, str(self._base))
         await self._forgetting.open(engine.version)
+
+    async def open_copy(self) -> bool:
+        """Find the place in the log where a copy is; whether the log makes it, from its beginning on."""
+        self._batcher.leads = False
+        version = self._position = self._engine.version
+        self._target = await self._log.last()
+        await self._forgetting.open(version)
+        holds = not version or await self._log.holds(version, await self._engine.moment_of(version))
+        return holds and await self._log.reaches_back()
+
+    async def follow(self) -> None:
+        """Apply what is announced to a copy, until cancelled; what fails is tried again."""
+        while True:
+            self.heard.clear()
+            try:
+                begun, announced = time.monotonic(), await self._announcer.read_last()
+                self._target = max(announced, self._target)
+                async with self._busy:
+                    self._judged = announced
+                    await self._apply(self._position + 1, announced)
+                self._looked_at = begun
+                self._level.set()
+                await self._forgetting.follow()
+            except Exception as error:
+                log.warning("not_following", reason=f"{type(error).__name__}: {error}")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await self.heard.wait()
+
+    def is_level(self) -> bool:
+        """Whether a copy has all that was announced a moment ago, and can store more."""
+        return time.monotonic() - self._looked_at < STILL and not self._engine.health()["problem"]
+
+    async def wait_for(self, version: int) -> None:
+        """Wait until a copy has a graph version, with its vectors; raises ActionError after VERSION_WAIT."""
+        until = time.monotonic() + VERSION_WAIT
+        while version > self._position or (version and self._engine.unembedded):
+            if time.monotonic() > until:
+                raise ActionError(f"This copy of memory {BEHIND} {version} yet", "Ask again")
+            self.heard.set()
+            await asyncio.sleep(VERSION_PAUSE)
 
     async def forget(self) -> None:
         """Erase what people order to be forgotten, until cancelled."""
@@ -131,6 +193,7 @@ class LogFollower:
                     await self._embed_missing()
                 await self._apply(self._position + 1, self._target)
                 log.info("caught_up", version=self._base + self._position)
+            self._replaying = False
             self._level.set()
             await self._embed_missing()
         while True:
@@ -357,7 +420,7 @@ class LogFollower:
                 msgspec.structs.replace(logged, base=base, judged=base + logged.seq <= judged)
                 for logged in batch
             ]
-            await self._batcher.store(batch, replayed=not self._level.is_set())
+            await self._batcher.store(batch, replayed=self._replaying)
         self._position = batch[-1].seq
         if write.forget:
             answer = self._answers.get(write.id)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -42,6 +42,13 @@ READ_TIMEOUT = 30.0  # Seconds between two messages after which reading the log 
 CLOCK_GRAIN = 0.001  # Seconds that one and the same time may differ by, for having been a float
 
 
+Confirm = Callable[[], Awaitable[None]]
+
+
+async def alone() -> None:
+    """The confirmation of a process that has no others beside it."""
+
+
 Entry = MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
 """What a message of the log holds: writes, and what the daemon records beside them."""
 
@@ -56,10 +63,11 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteLog:
-    """The log of all writes, in one order."""
+    """The log of all writes, in one order; ``confirm`` returns while this process may write to it."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, confirm: Confirm = alone) -> None:
         self._bus = bus
+        self._confirm = confirm
 
     async def first(self) -> int:
         """The first sequence that is there; 0 if nothing is."""
@@ -107,6 +115,17 @@ class WriteLog:
                     if isinstance(refused, MemoryRefused):
                         records.refused.add(refused.cause)
         return records
+
+    async def read_forgotten(self) -> list[MemoryForgotten]:
+        """Which orders to forget were carried out."""
+        own, found = subjects.memory_write(self._bus.name), []
+        async for messages in self.read_raw(1, await self.last(), own):
+            for message in messages:
+                with contextlib.suppress(Reject):
+                    entry = read_entry(message.subject, message.data, checked=True)
+                    if isinstance(entry, MemoryForgotten):
+                        found.append(entry)
+        return found
 
     async def read(
         self,
@@ -157,6 +176,7 @@ class WriteLog:
 
     async def append(self, entry: Entry, traceparent: str = "") -> int:
         """Write as the daemon itself, in the present trace or else this one; returns the sequence."""
+        await self._confirm()
         sealed = seal(subjects.memory_write(self._bus.name), entry)
         return await self._bus.append(sealed._replace(headers=headers_of(traceparent)))
 
@@ -293,8 +313,11 @@ log = logger(__name__)
 class Announcer:
     """Publishes each graph version, in order and once, also if the daemon was killed before it could."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, confirm: Confirm = alone) -> None:
         self._bus = bus
+        self._confirm = confirm
+        self.told: Confirm | None = None
+        """Called after each announcement."""
         self._events: asyncio.Queue[tuple[GraphVersion, bool]] = asyncio.Queue()
 
     def put(self, event: GraphVersion, *, replayed: bool = False) -> None:
@@ -314,11 +337,14 @@ class Announcer:
             for event, replayed in _join(waiting):
                 # A memory rebuilt without what its log no longer has counts from the log's beginning.
                 if event.version > announced or not replayed:
+                    await self._confirm()
                     commit = partial(self._bus.commit, [seal(subjects.GRAPH_VERSION, event)])
                     await retry_until_taken(
                         commit, pause=PAUSE, event="version_unannounced", version=event.version
                     )
                     announced = event.version
+            if self.told is not None:
+                await self.told()
             await asyncio.sleep(EVERY)
             waiting = [await self._events.get()]
             while not self._events.empty():
@@ -327,10 +353,14 @@ class Announcer:
     async def last(self) -> int:
         """The version that was announced last: all up to it is answered; 0 if that is not known."""
         try:
-            record = await read_record(self._bus, subjects.GRAPH_VERSION, GraphVersion)
+            return await self.read_last()
         except (BusError, ValueError) as error:
             log.warning("announcements_unread", reason=str(error))
             return 0
+
+    async def read_last(self) -> int:
+        """The same, but raises BusError or ValueError if it cannot be read."""
+        record = await read_record(self._bus, subjects.GRAPH_VERSION, GraphVersion)
         return record.value.version if record else 0
 
 
@@ -338,8 +368,18 @@ class Batcher:
     """Applies batches of writes, records refusals in the log, and answers all who wait for a write."""
 
     def __init__(
-        self, engine: MemoryEngine, write_log: WriteLog, answers: AnswerRegistry, announcer: Announcer
+        self,
+        engine: MemoryEngine,
+        write_log: WriteLog,
+        answers: AnswerRegistry,
+        announcer: Announcer,
+        confirm: Confirm,
     ) -> None:
+        self._confirm = confirm
+        self.leads = True
+        """Whether what comes of writes is recorded, answered and announced here, not by another process."""
+        self._held: list[tuple[GraphVersion, bool]] = []
+        """Versions to be announced once all that was refused before them is recorded."""
         self._engine = engine
         self._log = write_log
         self._answers = answers
@@ -357,6 +397,8 @@ class Batcher:
                 written = await self._engine.write(batch)
                 break
             except Exception as error:
+                if not self.leads:  # what the writer has, a copy does not leave out
+                    raise
                 if isinstance(error, ActionError) and batch[-1].judged:
                     await asyncio.sleep(PAUSE)  # the disk is full: what was answered is not to be refused now
                     continue
@@ -366,15 +408,18 @@ class Batcher:
                 for logged in batch:
                     await self.store([logged], replayed=replayed)
                 return
+        if self.leads:
+            await self._confirm()
         traces = {logged.write.id: logged.traceparent for logged in batch}
-        self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
-        await self.record_refusals()
+        if self.leads:
+            refusals = [(refused, traces.get(refused.cause, "")) for refused in written.refused]
+            self._unrecorded += refusals
+            self._held += [(written.event, replayed)] if written.event else []
+            await self.record_refusals()
         if not self._unrecorded:
             self._engine.mark_answered(batch[-1].version)
         for logged, answer in zip(batch, written.answers, strict=True):
             self._answers.settle(logged.seq, answer)
-        if written.event is not None:
-            self._announcer.put(written.event, replayed=replayed)
 
     async def record_refusals(self) -> None:
         """Append refusals to the log; what it cannot take now is tried again with the next batch."""
@@ -385,6 +430,9 @@ class Batcher:
                 log.warning("refusal_unrecorded", waiting=len(self._unrecorded), reason=str(error))
                 return
             self._unrecorded.pop(0)
+        for event, replayed in self._held:
+            self._announcer.put(event, replayed=replayed)
+        self._held.clear()
 
     async def _refuse(self, logged: LoggedWrite, error: Exception) -> None:
         log.error("write_failed", seq=logged.seq, exc_info=error)
