@@ -69,6 +69,8 @@ ADMIN = "admin"  # The operator's identity: provisions streams, and nothing runs
 ERASER = "eraser"  # Erases single messages of the log, on the order of a person and for nobody else
 ERASER_INBOX = f"_INBOX_{ERASER}"
 """Where it gets answers: it shares the admin's account, and may not hear what that is answered."""
+PERSON = f"{USER}-"
+"""What the identities of single people begin with, as whom they read and remember: ``user-ana``."""
 RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 

@@ -38,7 +38,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusError, BusUnavailable, NoResponders, NotFound, Refused
-from shared.memory.ownership import reads_for
+from shared.memory.ownership import current_audience, reads_for
 from shared.spans import span
 
 
@@ -154,8 +154,7 @@ class Memory:
 
     async def keep_said(self, node: Node, edges: Sequence[Edge] = ()) -> MemoryWritten:
         """As ``add``, for what a person told the front desk: it is that person's, and not the desk's."""
-        write = MemoryWrite(sender=self._bus.name, nodes=(node,), edges=tuple(edges), asker=subjects.USER)
-        return await self.write(write)
+        return await self.write(self._said(nodes=(node,), edges=tuple(edges)))
 
     async def queue(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> None:
         """As ``add``, but returns once the write is stored in the log, which the daemon applies in order."""
@@ -175,7 +174,7 @@ class Memory:
 
     async def retire_said(self, *ids: str) -> MemoryWritten:
         """As ``retire``, of what a person told the front desk; what it superseded holds again."""
-        return await self.write(MemoryWrite(sender=self._bus.name, retire=ids, asker=subjects.USER))
+        return await self.write(self._said(retire=ids))
 
     async def forget(self, *ids: str, person: str = "") -> MemoryWritten:
         """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
@@ -190,6 +189,11 @@ class Memory:
         if written.error or written.rejection:
             raise WriteRefused(written)
         return written
+
+    def _said(self, **what: Any) -> MemoryWrite:
+        """What a person told, by the one that is read for."""
+        audience = current_audience()
+        return MemoryWrite(sender=self._bus.name, asker=subjects.USER, audience=audience, **what)
 
     def _write_of(self, nodes: Sequence[Node], edges: Sequence[Edge], *, insist: bool) -> MemoryWrite:
         mine = tuple(self._signed(node) for node in nodes)
