@@ -65,7 +65,7 @@ def reader_of(asker: str, audience: str) -> str:
     return TEAM + audience if asker == subjects.USER and audience else asker
 
 
-def current_audience() -> str:
+def audience_read_for() -> str:
     """The person for whom alone what is kept now is; empty: the team."""
     reader = reads_for.get()
     return reader.removeprefix(TEAM) if is_person(reader) else ""

@@ -1027,6 +1027,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.AccessChanged(
         **header(53, "gateway", "user"),
         person="ada",
+        audience="ada",
         act=c.AccessAct.TOKEN_ADDED,
         address="127.0.0.1",
         about="ci",
@@ -1035,6 +1036,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.Delivery(
         **header(57, "gateway", "user"),
         person="ada",
+        audience="ada",
         delivery_id="phone-1",
         channel="phone",
         kind=c.DeliveryKind.APPROVAL,
@@ -1056,6 +1058,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.DeliveryReply(
         **header(58, "gateway", "user"),
         person="ada",
+        audience="ada",
         reply_id="reply-1",
         channel="phone",
         address="ada@example.org",
