@@ -5,16 +5,18 @@ the log are withheld (shared/bus/entry.py), and memory is asked in that person's
 """
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.call import Gateway
+from services.gateway.call import Gateway, Thoughts
 from services.gateway.index.index import LogIndex, Recent
 from services.gateway.index.rows import Position
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus.entry import withheld
+from shared.contracts import TaskThoughts
 from shared.memory.ownership import reads_for
 
 
@@ -52,9 +54,24 @@ class SeenIndex(LogIndex):
 
     async def events(self, after: Position, wanted: Filter) -> AsyncGenerator[list[Recent], None]:
         """As of the whole index, but for what is another's."""
-        async for page in self._whole.events(after, wanted):
-            if found := [each for each in page if each.row.audience in ("", self._reader)]:
-                yield found
+        async with aclosing(self._whole.events(after, wanted)) as pages:
+            async for page in pages:
+                if found := [each for each in page if each.row.audience in ("", self._reader)]:
+                    yield found
+
+
+class SeenThoughts(Thoughts):
+    """What models write for the tasks that one of the people may see."""
+
+    def __init__(self, whole: Thoughts, store: Store) -> None:
+        self._whole, self._store = whole, store
+
+    async def follow(self, goal_id: str = "") -> AsyncGenerator[list[TaskThoughts], None]:
+        """As of the whole, but for what is another's."""
+        async with aclosing(self._whole.follow(goal_id)) as batches:
+            async for batch in batches:
+                if found := [each for each in batch if self._store.all_of_task(each.task_id, 1)]:
+                    yield found
 
 
 _known: WeakKeyDictionary[LogIndex, dict[str, Gateway]] = WeakKeyDictionary()
@@ -72,7 +89,8 @@ def see_as(gateway: Gateway, audience: str) -> Gateway:
         or seen.index.made_from != gateway.index.store.made
     ):
         index = SeenIndex(gateway.index, audience)
-        seen = known[audience] = msgspec.structs.replace(gateway, index=index)
+        thoughts = SeenThoughts(gateway.thoughts, index.store)
+        seen = known[audience] = msgspec.structs.replace(gateway, index=index, thoughts=thoughts)
     withheld.set(seen.index.store.hides)
     reads_for.set(subjects.PERSON + audience)
     return seen

@@ -188,7 +188,13 @@ class Store:
     @property
     def count(self) -> int:
         """How many messages are indexed."""
-        return self._number
+        return self._last()
+
+    def _last(self) -> int:
+        """The number of the last message; another connection writes what a reader sees."""
+        return (
+            self._one("SELECT coalesce(max(number), 0) FROM main.messages") if self.reader else self._number
+        )
 
     def position(self) -> Position:
         """How far the log is indexed."""
@@ -408,11 +414,11 @@ class Store:
     def _number_at(self, position: Position) -> int:
         """The number of the message whose position is ``position``; else of the last one before it."""
         # Both numbers of a position only grow, so that this is a binary search.
-        low, high = 0, self._number
+        low, high = 0, self._last()
         while low < high:
             middle = (low + high + 1) // 2
             (office, memory) = self._db.execute(
-                "SELECT office, memory FROM messages WHERE number = ?", [middle]
+                "SELECT office, memory FROM main.messages WHERE number = ?", [middle]
             ).fetchone()
             if office <= position.office and memory <= position.memory:
                 low = middle
