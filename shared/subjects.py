@@ -134,6 +134,8 @@ MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild", *MEMORY_WHOLE_VERBS)
 READER_HEADER = "Mailroom-Reader"
 """The header of a request to memory in which nexus names whom it asks for."""
 
+API = f"{GATEWAY}.api"
+"""Where the gateway answers people who use a NATS client: as ``gateway.api.<identity>``, by the broker."""
 MAILBOX = f"{GATEWAY}.mailbox"
 """Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""
 

@@ -210,7 +210,7 @@ def _gateway_rights() -> Rights:
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_MEMORY_VERBS,
         signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
-        serve=(subjects.MAILBOX,),
+        serve=(subjects.MAILBOX, f"{subjects.API}.*"),
         hear=(*_WORDS, subjects.thoughts("*", "*")),
     )
 
@@ -333,7 +333,8 @@ def write_server_config(
 ) -> bool:
     """Write accounts, permissions and limits for nats-server; returns whether the file changed.
 
-    ``keys`` are the public keys of the agents, the user, the admin and the eraser; ``store`` is the folder of
+    ``keys`` are the public keys of the agents, the user, the admin, the eraser, and of people by their
+    identities; ``store`` is the folder of
     JetStream's files as the server sees it, ``max_store`` its limit in bytes.
     """
     text = "\n".join(
@@ -350,6 +351,7 @@ def write_server_config(
                 _account(name, rights_of(name, agents), keys[name], agents)
                 for name in (*agents, subjects.USER)
             ),
+            *(_person_account(name, key) for name, key in keys.items() if name.startswith(subjects.PERSON)),
             "}",
             "",
         ]
@@ -461,6 +463,14 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     user = f"{{ nkey: {key}, permissions: {{ {permissions} }} }}"
     lists = _list("exports", exports) + _list("imports", imports)
     return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{lists}  }}"
+
+
+def _person_account(name: str, key: str) -> str:
+    """The account of one of the people: it asks the gateway, which learns from the broker who asks."""
+    ask = _import("service", _account_name(subjects.GATEWAY), f"{subjects.API}.{name}", to=subjects.API)
+    may = f'publish: {{ allow: [ "{subjects.API}" ] }}, subscribe: {{ allow: [ "_INBOX.>" ] }}'
+    user = f"{{ nkey: {key}, permissions: {{ {may} }} }}"
+    return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{_list('imports', [ask])}  }}"
 
 
 def _subscription(subject: str) -> str:

@@ -4,16 +4,21 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
+import nats.errors
 import pytest
 import pytest_asyncio
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from services.gateway.api import TABLE
 from shared import subjects
 from shared.access.credentials import Tokens, create_link
 from shared.access.scopes import Scope
+from shared.bus.identity import ensure_keys
 from shared.contracts import Question
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
@@ -54,6 +59,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Peop
     gateway = RunningGateway(tmp_path_factory.mktemp("office"), MAILROOM_LINKER_INTERVAL="3600")
     gateway.config.gateway.mkdir(parents=True, exist_ok=True)
     (gateway.config.gateway / "users.toml").write_text(USERS)
+    ensure_keys(gateway.config.keys, ["user-ana", "user-ben"])
     try:
         await gateway.open("memory", "nexus", "conductor", "scout")
         tokens = Tokens(gateway.config)
@@ -261,3 +267,52 @@ async def test_an_agent_reads_and_hides_nothing_by_an_audience_of_its_own(office
     assert SECRET.encode() not in b"".join(answers)
     listed = (await office.ben.get("/api/v1/messages", params={"subject": "mail.nexus.engineer"})).json()
     assert len(listed["messages"]) == 1
+
+
+async def ask_api(client: Client, method: str, path: str, body: object = None) -> tuple[int, str]:
+    asked = json.dumps({"method": method, "path": path, "body": body}).encode()
+    answer = json.loads((await client.request("gateway.api", asked, timeout=30)).data)
+    return answer["status"], answer["body"]
+
+
+async def test_a_persons_key_asks_as_that_person_and_does_nothing_else(office: People) -> None:
+    async with AsyncExitStack() as stack:
+        opened = office.gateway.office.server.raw_client
+        clients = {name: await stack.enter_async_context(opened(f"user-{name}")) for name in ("ana", "ben")}
+        status, body = await ask_api(clients["ana"], "GET", "/api/v1/mail")
+        assert (status, SECRET in body) == (200, True)
+        status, body = await ask_api(clients["ben"], "GET", "/api/v1/mail")
+        assert (status, SECRET in body) == (200, False)
+        status, body = await ask_api(clients["ben"], "POST", "/api/v1/goals", {"text": "Say hello again"})
+        goal_id = json.loads(body)["goal_id"]
+        assert json.loads((await office.ana.get(f"/api/v1/goals/{goal_id}")).text)["person"] == "ben"
+        # Ana is a member: she may not what administrators may.
+        status, body = await ask_api(clients["ana"], "POST", "/api/v1/memory/reindex")
+        assert status == 403
+        for path in ("/api/v1/session", "/api/v1/tokens", "/healthz", "/api/v1/events"):
+            answer = await clients["ben"].request(
+                "gateway.api", json.dumps({"path": path}).encode(), timeout=9
+            )
+            assert answer.headers["Nats-Service-Error-Code"] == "400"
+        question = Question(sender="user", recipient="nexus", text="what is in my locker?", person="ana")
+        forged = {
+            "mail.nexus.user": question.to_json(),
+            "tasks.submit": b'{"text": "x", "person": "ana"}',
+            "gateway.api.user-ana": b'{"path": "/api/v1/mail"}',
+            "memory.search": b'{"text": "locker"}',
+            "memory.write.user": b"{}",
+            "$JS.API.DIRECT.GET.OFFICE": b'{"last_by_subj": "mail.user.nexus"}',
+        }
+        for subject, payload in forged.items():
+            with pytest.raises((nats.errors.NoRespondersError, nats.errors.TimeoutError)):
+                await clients["ben"].request(subject, payload, timeout=0.5)
+        heard: list[Msg] = []
+
+        async def hear(message: Msg) -> None:
+            heard.append(message)
+
+        for subject in ("audit.>", "mail.>", "gateway.api.*", ">"):
+            await clients["ben"].subscribe(subject, cb=hear)
+        await say(office.ana, "anas", "good morning")
+        assert heard == []
+        assert await office.gateway.office.stored("mail.nexus.user-ben") == []
