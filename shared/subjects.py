@@ -443,5 +443,5 @@ class Address(NamedTuple):
 
 def require_agent_name(name: str) -> None:
     """Raise ConfigError if ``name`` is reserved, or might be that of another agent's durable."""
-    if name in RESERVED_NAMES or name.endswith(DURABLE_ENDINGS):
+    if name in RESERVED_NAMES or name.startswith(PERSON) or name.endswith(DURABLE_ENDINGS):
         raise ConfigError(f"{name!r} cannot be an agent's name: it is reserved", "Choose another name")

@@ -91,6 +91,7 @@ MEMORY_COMMANDS = {
     "retire": ("memory.nodes:retire", "Retire the memories with these IDs, or those of a file."),
     "brief": ("brief:agent_brief", "Print AGENT's briefing from memory."),
     "forget": ("memory.forget:forget", "Erase the memories with these IDs for good."),
+    "share": ("memory.nodes:share", "Give memories that are yours alone to the team."),
     "end": ("memory.nodes:end", "Say that the memories with these IDs hold no longer."),
     "restore": ("memory.nodes:restore", "Take back that the memories with these IDs were retired or ended."),
     "link": ("memory.graph:link", "Add an edge from the node FROM to the node TO."),

@@ -21,6 +21,7 @@ from shared.access.scopes import Scope
 from shared.bus.identity import ensure_keys
 from shared.contracts import Question
 from tests.support.gateway import RunningGateway
+from tests.support.mcp_hosts import connect
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -267,6 +268,25 @@ async def test_an_agent_reads_and_hides_nothing_by_an_audience_of_its_own(office
     assert SECRET.encode() not in b"".join(answers)
     listed = (await office.ben.get("/api/v1/messages", params={"subject": "mail.nexus.engineer"})).json()
     assert len(listed["messages"]) == 1
+
+
+async def test_a_host_of_mcp_sees_what_its_person_sees(office: People) -> None:
+    tokens, node = Tokens(office.gateway.config), office.ids["node"]
+    for name, sees in (("ana", True), ("ben", False)):
+        token = tokens.add(f"mcp-{name}", Scope.ADMIN, person=name)
+        async with connect(office.gateway, token, "auto") as host:
+            answers = [
+                await host.call_tool(tool, arguments)
+                for tool, arguments in (
+                    ("search_memory", {"text": "locker"}),
+                    ("read_memory", {"id": node}),
+                    ("reminders", {}),
+                    ("tail", {}),
+                    ("ask", {"text": "what does my locker have in it?"}),
+                )
+            ]
+            told = [SECRET in repr(answer) for answer in answers]
+            assert told == [sees] * len(answers) if sees else not any(told), (name, told)
 
 
 async def ask_api(client: Client, method: str, path: str, body: object = None) -> tuple[int, str]:
