@@ -128,11 +128,10 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
         write_address(config, url)
-        await words.listen(bus)
-        await thoughts.listen(bus)
+        await asyncio.gather(words.listen(bus), thoughts.listen(bus))
         about = profile.name, version("mailroom"), profile.description
-        signed = {"api": PersonalDoor(gateway).answer}
-        await bus.serve(*about, {"mailbox": MailboxSearch(config).answer}, signed)
+        mailbox, api = MailboxSearch(config), PersonalDoor(gateway)
+        await bus.serve(*about, {"mailbox": mailbox.answer}, {"api": api.answer})
         await presence.begin()  # last: who sees it may ask for what is served above
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))

@@ -22,18 +22,7 @@ from shared.bus.client import BusClient, ConnectionLost, headers_of, make_salt
 from shared.bus.commit import Committer, wait_for_turn
 from shared.bus.connecting import connect_once, public_key, read_seed, require_more_time, sign
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
-from shared.bus.entry import (
-    SALT,
-    Entry,
-    Stored,
-    block_of,
-    is_stored,
-    is_withheld,
-    newest,
-    parse_block,
-    read,
-    read_stored,
-)
+from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, newest, parse_block, read, read_stored
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
@@ -299,8 +288,7 @@ class Bus:
     async def last(self, stream: str, subject: str) -> Stored | None:
         """The last message on ``subject``, None if there is none, or it is withheld."""
         asked = f"$JS.API.DIRECT.GET.{stream}.{subject}"
-        found = await newest(lambda: self._request(asked, b"", 5.0), copies=self._client.clustered)
-        return None if found is None or is_withheld(found) else found
+        return await newest(lambda: self._request(asked, b"", 5.0), copies=self._client.clustered)
 
     async def _last_payload(self, subject: str) -> tuple[int, bytes] | None:
         stored = await self.last("OFFICE", subject)

@@ -203,7 +203,14 @@ then, and who has just been told of a goal must not take it for none."""
 
 
 async def newest(ask: Callable[[], Awaitable[Msg]], *, copies: bool) -> Stored | None:
-    """What ``ask`` gets from the server; of several that have ``copies`` of the stream the newest."""
+    """What ``ask`` gets from the server; of several that have ``copies`` of the stream the newest. None for
+    nothing, and for what is withheld.
+    """
+    found = await _newest(ask, copies=copies)
+    return None if found is None or is_withheld(found) else found
+
+
+async def _newest(ask: Callable[[], Awaitable[Msg]], *, copies: bool) -> Stored | None:
     if not copies:
         answer = await ask()
         return stored(answer) if is_stored(answer) else None
