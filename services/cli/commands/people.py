@@ -5,7 +5,7 @@ import shlex
 import click
 
 from services.cli.commands.options import format_examples, json_option
-from services.cli.output.console import print_json
+from services.cli.output.console import print_json, print_result
 from shared import settings, subjects
 from shared.access.scopes import People
 from shared.bus.identity import ensure_keys
@@ -16,9 +16,10 @@ ASKS = '{"method": "POST", "path": "/api/v1/goals", "body": {"text": "Say hello"
 
 @click.group()
 def people() -> None:
-    """List the people of gateway/users.toml, and make keys for their NATS clients.
+    """List the people of the office, and make keys for them.
 
-    Where there are several, each has conversations, reminders, mail and memory of their own.
+    They are those of gateway/users.toml; a key is for a NATS client. Where there are several, each has
+    conversations, reminders, mail and memory of their own.
     """
 
 
@@ -40,7 +41,8 @@ def list_people(as_json: bool) -> None:
 
 @people.command(epilog=format_examples("mailroom people key ana"))
 @click.argument("name")
-def key(name: str) -> None:
+@json_option
+def key(name: str, as_json: bool) -> None:
     """Make a key for the NATS client of NAME, and print where it is.
 
     It asks the gateway as NAME and does nothing else: no stream, no audit.>, nobody else's mail. Give the
@@ -50,16 +52,23 @@ def key(name: str) -> None:
     identity = subjects.PERSON + People(config).choose(name)
     ensure_keys(config.keys, [identity])
     path = config.keys / f"{identity}.nk"
+    if as_json:
+        print_json({"identity": identity, "file": str(path)})
+        return
     click.echo(str(path))
     click.echo(f"nats --nkey {shlex.quote(str(path))} req {subjects.API} '{ASKS}'", err=True)
 
 
 @people.command()
 @click.argument("name")
-def revoke(name: str) -> None:
-    """Make the key of NAME invalid; a running office knows it within seconds."""
+@json_option
+def revoke(name: str, as_json: bool) -> None:
+    """Make the key of NAME invalid.
+
+    A running office knows it within seconds.
+    """
     path = settings.load().keys / f"{subjects.PERSON}{name}.nk"
     if not path.exists():
         raise NotFound(f"{name[:64]!r} has no key", "'mailroom people list' shows who has")
     path.unlink()
-    click.echo(f"The key of {name} is gone.")
+    print_result({"person": name}, f"The key of {name} is gone.", as_json)

@@ -97,7 +97,6 @@ from shared.views.memory_change import MemoryChange, author_of
     "--for",
     "audience",
     type=click.Choice(["me", "team"]),
-    default="",
     help="For whom it is, where there are several people [me; if it is there, whose it was].",
 )
 @json_option
@@ -107,7 +106,7 @@ def add(
     node_id: str,
     session: str,
     insist: bool,
-    audience: Literal["", "me", "team"],
+    audience: Literal["me", "team"] | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
@@ -125,7 +124,7 @@ def add(
     if node_id:
         fields["id"] = node_id
     node = build(Node, title=title.strip(), body=text, source=source, **fields)
-    change = MemoryChange(nodes=(node,), insist=insist, audience=audience)
+    change = MemoryChange(nodes=(node,), insist=insist, audience=audience or "")
     written = write(change, as_json=as_json, insist="the same command with --insist")
     # Memory remembers for long that a write was applied, but not its ids.
     written = msgspec.structs.replace(written, ids=written.ids or (node.id,))
@@ -387,9 +386,9 @@ def restore(ids: tuple[str, ...], as_json: bool) -> None:
 @click.option("--back", is_flag=True, help="Instead: keep them for yourself alone again.")
 @json_option
 def share(ids: tuple[str, ...], back: bool, as_json: bool) -> None:
-    """Give the memories with these IDs, which are yours alone, to the team.
+    """Give the memories with these IDs to the team.
 
-    What the team has read stays known to it, whatever is taken back.
+    They were yours alone. What the team has read stays known to it, whatever is taken back.
     """
     nodes = tuple(amended(node, updated_at="") for node in _require_nodes(ids, "shared"))
     written = write(MemoryChange(nodes=nodes, insist=True, audience="me" if back else "team"))
