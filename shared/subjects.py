@@ -74,6 +74,8 @@ ERASER_INBOX = f"_INBOX_{ERASER}"
 OFFICE_HOST = "office"  # The host of the office itself; others join under names of their own
 TAKEN = "taken"
 """In the place of a host: who takes over from a process that is gone. No host can have this name."""
+PERSON = f"{USER}-"
+"""What the identities of single people begin with, as whom they read and remember: ``user-ana``."""
 RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
@@ -141,6 +143,8 @@ LEAST_HEADER = "Mailroom-Least-Version"
 READER_HEADER = "Mailroom-Reader"
 """The header of a request to memory in which nexus names whom it asks for."""
 
+API = f"{GATEWAY}.api"
+"""Where the gateway answers people who use a NATS client: as ``gateway.api.<identity>``, by the broker."""
 MAILBOX = f"{GATEWAY}.mailbox"
 """Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""
 
@@ -480,5 +484,5 @@ class Address(NamedTuple):
 
 def require_agent_name(name: str) -> None:
     """Raise ConfigError if ``name`` is reserved, or might be that of another agent's durable."""
-    if name in RESERVED_NAMES or name.endswith(DURABLE_ENDINGS):
+    if name in RESERVED_NAMES or name.startswith(PERSON) or name.endswith(DURABLE_ENDINGS):
         raise ConfigError(f"{name!r} cannot be an agent's name: it is reserved", "Choose another name")

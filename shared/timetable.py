@@ -18,7 +18,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
-from shared.bus.entry import seal
+from shared.bus.entry import everything, seal
 from shared.bus.records import Record, read_record, retry_on_conflict, retry_until_taken
 from shared.clock import parse_timestamp, read_zone, utc_now
 from shared.contracts import (
@@ -33,6 +33,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.errors import ActionError
 from shared.log import logger
+from shared.memory.ownership import audience_read_for, reads_for
 from shared.queries.records import count_subjects, read_last
 from shared.recurrence import next_occurrence, parse_recurrence
 from shared.settings import Settings
@@ -44,6 +45,7 @@ ENDED = frozenset({DueStatus.DONE, DueStatus.CANCELLED})
 
 SIDE_BY_SIDE = 64  # records that an agent reads at a time
 
+CONCEALED = "(private)"  # The text of a private item in what undoes a change
 MAX_TIMER = timedelta(days=80)  # then a timer is set again: the broker drops those of 90 days
 EARLY = timedelta(seconds=2)  # a timer this early, due to clock skew between machines, is waited for
 PUNCTUAL = timedelta(minutes=1)  # what is later than this is said to be late
@@ -71,6 +73,18 @@ class Known(NamedTuple):
     def items(self) -> list[Due]:
         """All items that can be read."""
         return [record.value for record in self.records.values()]
+
+    def seen(self) -> "Known":
+        """The same without what is another person's alone, for the one that is read for."""
+        audience = audience_read_for() if (reader := reads_for.get()) else None
+        if not reader:
+            return self
+        kept = {
+            due_id: record
+            for due_id, record in self.records.items()
+            if record.value.audience in ("", audience)
+        }
+        return self._replace(records=kept)
 
     def of(self, what: DueKind) -> list[Due]:
         """The items of a kind."""
@@ -208,6 +222,11 @@ def drop_oldest(items: Sequence[Due]) -> list[Due]:
     return [each for each in items if each.due_id not in dropped]
 
 
+def _conceal(item: Due) -> Due:
+    """An item as the record of all has it: what is one person's alone is not in it."""
+    return amended(item, text=CONCEALED, audience="") if item.audience else item
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The items after a change, new ones too, what is committed with them, and what undoes it."""
 
@@ -235,8 +254,12 @@ class TimetableKeeper:
         self._lock = asyncio.Lock()
 
     async def read(self) -> Known:
-        """Everything that is kept."""
-        return await read_timetable(self.bus, self.bus.name)
+        """What is kept, as far as the one that is read for may know it."""
+        return (await self._read()).seen()
+
+    async def _read(self) -> Known:
+        with everything():
+            return await read_timetable(self.bus, self.bus.name)
 
     async def position(self) -> int:
         """The sequence of the last change of reminders, or of an item that was added."""
@@ -253,10 +276,10 @@ class TimetableKeeper:
         """
 
         async def attempt() -> list[Due]:
-            known = await self.read()
+            known = await self._read()
             if token and known.contents.cause == token:
                 return [known.records[each].value for each in known.contents.changed if each in known.records]
-            change = await step(known)
+            change = await step(known.seen())
             if len(change.items) > MAX_CHANGED:
                 raise ActionError(f"At most {MAX_CHANGED} are changed at once", "Name fewer of them")
             items = {each.due_id: each for each in change.items}
@@ -290,19 +313,20 @@ class TimetableKeeper:
                     if each in kept or each in known.damaged
                 ),
                 changed=tuple(each.due_id for each in items) if token else known.contents.changed,
-                undo=tuple(change.undo) if token else known.contents.undo,
+                undo=tuple(map(_conceal, change.undo)) if token else known.contents.undo,
             )
-            entries.append(seal(contents_record(self.bus.name), contents, expect=known.seq))
+            entries.append(seal(contents_record(self.bus.name), contents, expect=known.seq, own=True))
         await self.bus.commit([*entries, *change.entries])
 
     def _entry(self, item: Due, expect: int) -> Entry:
         # A new message: one with the id of the record before would be dropped as sent twice.
         fresh = amended(item, id=generate_id(), sender=self.bus.name, created_at=generate_iso_timestamp())
-        return seal(due_record(item.due_id, self.bus.name), fresh, expect=expect)
+        return seal(due_record(item.due_id, self.bus.name), fresh, expect=expect, own=True)
 
     async def find(self, due_id: str) -> Record[Due] | None:
         """The record of an item, also of one that is over; raises ValueError if it is damaged."""
-        return await read_record(self.bus, due_record(due_id, self.bus.name), Due)
+        with everything():
+            return await read_record(self.bus, due_record(due_id, self.bus.name), Due)
 
     async def fire(self, due_id: str, now: datetime) -> Due | None:
         """Do what is due at ``now`` if the record says so; the item after that, None if there is none."""

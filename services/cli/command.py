@@ -72,6 +72,7 @@ SECTIONS = {
     },
     "For scripts and servers": {
         "mcp": (".command:mcp", "MCP servers for the agents, and the office as one."),
+        "people": ("people:people", "List the people of the office, and make keys for them."),
         "token": ("token:token", "Make, list and revoke tokens for scripts."),
         "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
         "logout": ("login:logout", "Have commands ask the office of this machine again."),
@@ -93,6 +94,7 @@ MEMORY_COMMANDS = {
     "retire": ("memory.nodes:retire", "Retire the memories with these IDs, or those of a file."),
     "brief": ("brief:agent_brief", "Print AGENT's briefing from memory."),
     "forget": ("memory.forget:forget", "Erase the memories with these IDs for good."),
+    "share": ("memory.nodes:share", "Give the memories with these IDs to the team."),
     "end": ("memory.nodes:end", "Say that the memories with these IDs hold no longer."),
     "restore": ("memory.nodes:restore", "Take back that the memories with these IDs were retired or ended."),
     "link": ("memory.graph:link", "Add an edge from the node FROM to the node TO."),

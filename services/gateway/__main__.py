@@ -19,6 +19,7 @@ from services.gateway.hooks import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
 from services.gateway.metrics.exposition import Exposition
+from services.gateway.personal import PersonalDoor
 from services.gateway.sealing import Sealer, Witnesses
 from services.gateway.security.authentication import AccessLog
 from services.gateway.security.limits import PatientProtocol
@@ -127,10 +128,10 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
         write_address(config, url)
-        await words.listen(bus)
-        await thoughts.listen(bus)
+        await asyncio.gather(words.listen(bus), thoughts.listen(bus))
         about = profile.name, version("mailroom"), profile.description
-        await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
+        mailbox, api = MailboxSearch(config), PersonalDoor(gateway)
+        await bus.serve(*about, {"mailbox": mailbox.answer}, {"api": api.answer})
         await presence.begin()  # last: who sees it may ask for what is served above
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))

@@ -17,6 +17,7 @@ from shared.access.scopes import Person, Scope
 from shared.bus.client import restored
 from shared.contracts import AnswerWords, Question, Response, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
+from shared.memory.ownership import audience_read_for
 from shared.operations.goals import cancel_goal
 from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
@@ -199,6 +200,7 @@ async def ask(
         user_session_id=session,
         history=await read_history(gateway, session) if remember else (),
         person=person,
+        audience=audience_read_for(),
     )
     position = str(gateway.index.position)
     known = await read_turn(gateway, question_id)
@@ -273,6 +275,7 @@ async def stop(gateway: Gateway, session_id: str, question_id: str, person: str)
             question_id=question_id,
             session_id=session_id,
             person=person,
+            audience=audience_read_for(),
         )
         asked = Asked(id=question_id, session_id=session_id, position=str(gateway.index.position))
         subject = subjects.mail(subjects.NEXUS, subjects.USER)

@@ -210,6 +210,9 @@ class Deliveries:
             while True:
                 try:
                     async for position, stored in self._reader.follow(name):
+                        row = self._store.message(stored.stream, stored.seq)
+                        if row and row.audience:
+                            continue  # a webhook is the team's
                         notice = make_notice(stored, self._store, self._address)
                         known = self._reader.find(name)
                         delivered = known.delivered if known else ()

@@ -23,6 +23,7 @@ from services.gateway.call import Call, Gateway
 from services.gateway.metrics.exposition import ROUTE
 from services.gateway.problems import Failure, Problem, not_found, status_of, to_response
 from services.gateway.security.authentication import COOKIE
+from services.gateway.seen import see_as
 from shared.access.scopes import Person, Scope
 from shared.errors import MailroomError
 from shared.log import logger
@@ -87,7 +88,8 @@ class Endpoint:
                     raise not_found(f"{name.removesuffix('_id')} {value[:40]!r}")
             if "call" in self.parameters:
                 key = request.headers.get("idempotency-key", "")
-                arguments["call"] = Call(gateway, person, dict(request.path_params), key, request)
+                seen = see_as(gateway, person.audience)
+                arguments["call"] = Call(seen, person, dict(request.path_params), key, request)
             if "query" in self.parameters:
                 arguments["query"] = decode_query(request, self.types["query"])
             if "body" in self.parameters:

@@ -53,7 +53,7 @@ from shared.contracts.base import decoding
 from shared.errors import ActionError, StartError
 from shared.log import logger
 from shared.memory import ClassifyQuery, EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
-from shared.memory.ownership import find_reader
+from shared.memory.ownership import find_reader, is_person
 
 WRITES_AT_ONCE = 1_000
 """The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
@@ -286,9 +286,9 @@ class MemoryService(Agent):
             "brief": self._brief,
         }
         whole = {
-            "picture": lambda data: self._pictures.answer(_decode(data, PictureQuery)),
-            "versions": _answering(VersionsQuery, self._past.versions),
-            "history": _answering(HistoryQuery, self._past.history),
+            "picture": lambda data: self._pictures.answer(_decode(data, PictureQuery), _person()),
+            "versions": _answering(VersionsQuery, lambda query: self._past.versions(query, _person())),
+            "history": _answering(HistoryQuery, lambda query: self._past.history(query, _person())),
         }
         reads |= {verb: for_people(verb, answer) for verb, answer in whole.items()}
         return {verb: self._once_caught_up(answer) for verb, answer in reads.items()}
@@ -300,7 +300,7 @@ class MemoryService(Agent):
 
     async def _brief(self, data: bytes, asker: str) -> bytes:
         query, reader = _decode(data, BriefQuery), find_reader(asker, named_reader.get())
-        if reader not in (subjects.USER, query.agent):
+        if reader not in (subjects.USER, query.agent) and not is_person(reader):
             raise ActionError(f"{reader} may not read the briefing of {query.agent}", "Ask for your own")
         return await self._briefings.answer(query)
 
@@ -385,6 +385,11 @@ def for_people(
         return await answer(data)
 
     return respond
+
+
+def _person() -> str:
+    """As whom a request reads that people alone make."""
+    return find_reader(subjects.USER, named_reader.get())
 
 
 class _NoParameters(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from shared.contracts import (
     VersionPage,
     VersionsQuery,
 )
+from shared.memory.ownership import is_kept_from, is_person, owner_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +49,8 @@ class PastService:
         self._engine = engine
         self._read_writes = read_writes
 
-    async def versions(self, query: VersionsQuery) -> VersionPage:
-        """A page of graph versions, the latest first."""
+    async def versions(self, query: VersionsQuery, reader: str) -> VersionPage:
+        """A page of graph versions, the latest first; of what another alone reads only how many."""
         commits = self._engine.ask_commits
         moments = await commits(lambda table: table.versions(query.before, WINDOW))
         first = await commits(lambda table: table.first_version())
@@ -62,7 +63,7 @@ class PastService:
                 store.read_changes("edges", oldest, last),
             )
         )
-        found = _describe(dict(moments), _group(nodes), _group(edges))
+        found = _describe(dict(moments), _group(nodes), _group(edges), reader)
         shown = found[: query.limit]
         writes = await self._read_writes([change.version for change in shown])
         end = shown[-1].version if len(found) > query.limit else oldest
@@ -75,13 +76,13 @@ class PastService:
             first=first,
         )
 
-    async def history(self, query: HistoryQuery) -> NodeHistory:
-        """The states of a node, none if there is no such node."""
+    async def history(self, query: HistoryQuery, reader: str) -> NodeHistory:
+        """The states of a node that ``reader`` may read, none if there is no such node."""
         from services.memory.retrieval.node_table import NodeRows
 
         table = await self._engine.ask_store(lambda store: store.read_node(query.id))
         states = {node.version: node for node in NodeRows(table).read(range(table.num_rows))}
-        ordered = [states[version] for version in sorted(states)]
+        ordered = [states[version] for version in sorted(states) if not is_kept_from(states[version], reader)]
         kept = _fit([*zip([None, *ordered], ordered, strict=False)][::-1][: query.limit])
         writes = await self._read_writes([node.version for _, node in kept])
         told = [
@@ -109,12 +110,16 @@ def _group(table: "pa.Table") -> dict[int, list[dict[str, Any]]]:
 
 
 def _describe(
-    moments: dict[int, float], nodes: dict[int, list[dict[str, Any]]], edges: dict[int, list[dict[str, Any]]]
+    moments: dict[int, float],
+    nodes: dict[int, list[dict[str, Any]]],
+    edges: dict[int, list[dict[str, Any]]],
+    reader: str,
 ) -> list[VersionChange]:
     """What each version changed, the latest first, without those that changed no node and joined nothing."""
     found = []
     for version in sorted(moments, reverse=True):
         changed, joined = nodes.get(version, []), edges.get(version, [])
+        shown = [row for row in changed if _is_shown(row, reader)]
         linked = sum(row["created_version"] == version for row in joined)
         unlinked = sum(row["retired_version"] > 0 for row in joined)
         if not (changed or linked or unlinked):
@@ -123,13 +128,18 @@ def _describe(
             VersionChange(
                 version=version,
                 at=_stamp(moments[version]),
-                nodes=tuple(_node_change(row) for row in changed[:SHOWN]),
+                nodes=tuple(_node_change(row) for row in shown[:SHOWN]),
                 changed=len(changed),
                 linked=linked,
                 unlinked=unlinked,
             )
         )
     return found
+
+
+def _is_shown(row: dict[str, Any], reader: str) -> bool:
+    owner = owner_of(row["source_session"], row["source_channel"])
+    return not is_person(owner) or reader in (owner, subjects.USER)
 
 
 def _node_change(row: dict[str, Any]) -> NodeChange:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from services.memory.engine import MemoryEngine
 from services.memory.graph.decay import HIDDEN, parse_time
 from shared.contracts import Node, Picture, PictureEdge, PictureNode, PictureQuery, Relation, Standing
+from shared.subjects import USER
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -26,18 +27,22 @@ FREE_ATTEMPTS = 2
 """How often nodes are chosen at the risk that memory is written to meanwhile; then writes have to wait."""
 
 
-def draw(view: "View", query: PictureQuery, moment: float) -> Picture:
-    """What the query shows of a view at ``moment``, in seconds since the epoch.
+def draw(view: "View", query: PictureQuery, moment: float, reader: str = USER) -> Picture:
+    """What the query shows ``reader`` of a view at ``moment``, in seconds since the epoch.
 
     The nodes are in the order of their ids. Raises ValueError for an anchor that is not in memory.
     """
     version = view.version
     start, end, _ = view.graph.walkable((), HIDDEN, moment)
     degrees = np.bincount(np.concatenate((start, end)), minlength=view.graph.count_places())
+    if query.anchor and view.nodes([query.anchor]) and not view.keep_readable([query.anchor], reader):
+        raise ValueError(f"{query.anchor} is not in memory")
     ids = _choose_near(view, query, degrees) if query.anchor else _choose_foremost(view, query, degrees)
+    ids = view.keep_readable(ids, reader)
     places = view.graph.find_places(ids)
     edges = view.graph.between(list(places.values()), (), HIDDEN, moment, MAX_EDGES)
     gone = view.forgotten(max(1, query.limit // FORGOTTEN)) if query.forgotten else []
+    gone = view.keep_readable(gone, reader)
     nodes = sorted(view.nodes(dict.fromkeys((*places, *gone))), key=lambda node: node.id)
     numbers = {node.id: number for number, node in enumerate(nodes)}
     return Picture(
@@ -110,32 +115,32 @@ class PictureService:
     def __init__(self, engine: MemoryEngine) -> None:
         self._engine = engine
         self._turn = asyncio.Lock()
-        self._kept: dict[PictureQuery, bytes] = {}
+        self._kept: dict[tuple[PictureQuery, str], bytes] = {}
 
-    async def answer(self, query: PictureQuery) -> bytes:
+    async def answer(self, query: PictureQuery, reader: str) -> bytes:
         """The Picture as JSON. Raises ActionError for a version that has not been, ValueError for an unknown
         anchor.
         """
         async with self._turn:
             view = await self._engine.view_at(query.at)
             key = msgspec.structs.replace(query, at=view.version)
-            if key in self._kept:
-                self._kept[key] = self._kept.pop(key)
-                return self._kept[key]
+            if (key, reader) in self._kept:
+                self._kept[key, reader] = self._kept.pop((key, reader))
+                return self._kept[key, reader]
             is_live = view is self._engine.view
             moment = time.time() if is_live else await self._engine.moment_of(view.version)
-            picture, data = await self._engine.run_in_reader(self._draw, view, key, moment)
-            self._kept[msgspec.structs.replace(key, at=picture.version)] = data
+            picture, data = await self._engine.run_in_reader(self._draw, view, key, moment, reader)
+            self._kept[msgspec.structs.replace(key, at=picture.version), reader] = data
             while len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]
             return data
 
-    def _draw(self, view: "View", key: PictureQuery, moment: float) -> tuple[Picture, bytes]:
+    def _draw(self, view: "View", key: PictureQuery, moment: float, reader: str) -> tuple[Picture, bytes]:
         """Draw a view that is not changed meanwhile, if possible without blocking the writer."""
         for _ in range(FREE_ATTEMPTS):
-            picture = draw(view, key, moment)
+            picture = draw(view, key, moment, reader)
             if view.version == picture.version:
                 return picture, picture.to_json()
         with self._engine.lock:
-            picture = draw(view, key, moment)
+            picture = draw(view, key, moment, reader)
         return picture, picture.to_json()

@@ -25,6 +25,7 @@ from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus import Bus
+from shared.bus.entry import current_audience, withhold_others
 from shared.bus.records import read_submitted, submission_entry
 from shared.clock import read_zone
 from shared.contracts import (
@@ -43,7 +44,7 @@ from shared.contracts import (
 from shared.errors import ActionError, ConfigError, Reject
 from shared.language.utterance import Act, is_question, read_utterance
 from shared.llm.protocol import Message, message_of
-from shared.memory.ownership import reads_for
+from shared.memory.ownership import reader_of, reads_for
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
@@ -199,7 +200,7 @@ class Nexus(Agent):
 
     async def on_task(self, task: Task) -> Outcome:
         """Run an action, answer the email of an email task, or work on any other text in an agent loop."""
-        reads_for.set(Speaker.of(task).name)
+        serve(Speaker.of(task).name, task.audience)
         if not is_email_task(task):
             return await self._run_task(task)
         request = Request.of(Email.from_dict(task.context["letter"]))
@@ -221,6 +222,7 @@ class Nexus(Agent):
         request = Request.of_task(task) if task else None
         if task is None or request is None:
             return ()
+        current_audience.set(request.audience)
         return await self.conversations.complete(request, self._conclude(request, task, result))
 
     def _conclude(self, request: Request, task: Task, result: TaskResult) -> Outbox:
@@ -256,7 +258,7 @@ class Nexus(Agent):
 
     async def _handle(self, request: Request) -> Outbox:
         """The reply to a request, or the task or goal that leads to one."""
-        reads_for.set(request.asker)
+        serve(request.asker, request.audience)
         if not request.text.strip():
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
@@ -363,6 +365,13 @@ class Nexus(Agent):
             call = (result.assignee, result.action, result.params, result.note)
             return await self.desk.submit(request, route, *call)
         return [*result.entries, request.reply(self.desk.respond(result, route))]
+
+
+def serve(asker: str, audience: str) -> None:
+    """Read for the one who asks from now on, and keep what follows for that one alone, if it is so."""
+    reads_for.set(reader_of(asker, audience))
+    current_audience.set(audience)
+    withhold_others(audience)
 
 
 def _parse_options(profile: Profile) -> BriefingOptions:

@@ -211,6 +211,7 @@ class Desk:
             requester=self.context.profile.name,
             said=self._work.sign(request),
             asker=request.asker,
+            audience=request.audience,
             context={
                 "action": action,
                 "params": dict(params),

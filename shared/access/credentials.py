@@ -93,9 +93,12 @@ USED_INTERVAL = timedelta(minutes=1)  # How exactly the last use is noted: each 
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, valid until it expires (None: never) or is revoked; ``name`` is who acts with it."""
+    """A token, valid until it expires (None: never) or is revoked; ``name`` is who acts with it, unless it
+    is a ``person``'s.
+    """
 
     name: str
+    person: str = ""
     scope: Scope
     created_at: datetime
     expires_at: datetime | None = None
@@ -114,11 +117,13 @@ class Tokens:
         self._file = RecordFile(config.gateway / "tokens.json", Token)
         self._people = People(config)
 
-    def add(self, name: str, scope: Scope, lifetime: timedelta | None = None) -> str:
-        """A new token, which is shown this once.
+    def add(self, name: str, scope: Scope, lifetime: timedelta | None = None, person: str = "") -> str:
+        """A new token, which is shown this once; who has it acts as ``person``, or as the script ``name``.
 
-        Raises MailroomError for a wrong name, and if a token or a person has it.
+        Raises MailroomError for a wrong name, if a token or a person has it, and for an unknown person.
         """
+        if person:
+            self._people.choose(person)
         if not NAME.fullmatch(name):
             raise MailroomError(
                 f"{name[:64]!r} is no name for a token",
@@ -137,6 +142,7 @@ class Tokens:
             moment = now()
             tokens[hash_secret(secret)] = Token(
                 name=name,
+                person=person,
                 scope=scope,
                 created_at=moment,
                 expires_at=moment + lifetime if lifetime is not None else None,

@@ -19,6 +19,7 @@ from shared.contracts.base import NAME
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.settings import Settings
+from shared.subjects import RESERVED_NAMES
 
 T = TypeVar("T", bound=msgspec.Struct)
 V = TypeVar("V")
@@ -40,10 +41,15 @@ class Scope(IntEnum):
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Who makes a request: the name that goes into what it sends, and the highest scope."""
+    """Who makes a request: the name that goes into what it sends, and the highest scope.
+
+    ``audience`` is the same name in an office of several people: who sees what is the team's and its own. It
+    is empty in an office of one, and of the operator.
+    """
 
     name: str
     scope: Scope
+    audience: str = ""
 
 
 def list_scopes(scope: Scope) -> list[str]:
@@ -115,6 +121,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def _parse_users(data: bytes) -> dict[str, User]:
     users = msgspec.convert(tomllib.loads(data.decode()), dict[str, User])
     _require_names(users)
+    if RESERVED_NAMES & users.keys():
+        raise ValueError(f"{min(RESERVED_NAMES & users.keys())!r} is nobody's name: it is reserved")
     emails = [user.email.casefold() for user in users.values() if user.email]
     if len(set(emails)) < len(emails):
         raise ValueError("two people have the same email")
@@ -138,6 +146,15 @@ class People:
         """The people by their names; raises ConfigError for a file that is wrong."""
         found = self._file.read()
         return {read_owner_name(): User(role="admin")} if found is None else found
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there are people who do not see everything of each other."""
+        return len(self.read()) > 1
+
+    def identify(self, name: str, scope: Scope) -> Person:
+        """Who makes a request under a name."""
+        return Person(name, scope, name if self.are_several else "")
 
     def find(self, name: str) -> User | None:
         """The person of that name; raises ConfigError for a file that is wrong."""

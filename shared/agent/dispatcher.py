@@ -16,7 +16,7 @@ from shared.agent.references import wait_for_dependencies
 from shared.bus import Delivery, Entry
 from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.client import is_handled
-from shared.bus.entry import seal
+from shared.bus.entry import current_audience, seal
 from shared.bus.peers import ANSWER_TIMEOUT, MISSING
 from shared.bus.records import read_result, read_submitted, read_task, retry_on_conflict, submission_entry
 from shared.contracts import (
@@ -39,6 +39,7 @@ from shared.errors import BusError, Conflict, NoResponders, Reject, Retry, Taken
 from shared.log import logger
 from shared.subjects import Address
 from shared.tasks.said import SaidChecker
+from shared.tasks.speaker import WITNESSES
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
@@ -164,7 +165,10 @@ class Dispatcher:
             raise Reject(f"it is a result of {envelope.task_id!r}, but was published on {delivery.subject!r}")
         if envelope.person and sender != subjects.USER:
             log.warning("person_ignored", subject=delivery.subject, seq=delivery.seq, sender=sender)
-            return amended(envelope, person="")
+            envelope = amended(envelope, person="")
+        if envelope.audience and sender not in (subjects.USER, self._name, *WITNESSES):
+            envelope = amended(envelope, audience="")  # it reads as nobody at an agent's word
+        current_audience.set(envelope.audience)
         return envelope
 
     async def _with_goal(self, envelope: Envelope) -> Envelope:

@@ -9,6 +9,7 @@ from shared.delivery.mailbox import FoundMails, MailboxQuery
 from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, RecallMeasured, WrittenQuery
 from shared.memory.client import ClassifyQuery
 from shared.tasks.submission import Submission
+from shared.views.personal import PersonalAnswer, PersonalRequest
 
 Json = dict[str, Any]
 Entries = Json | list[Json]  # One JSON object or a list of them
@@ -164,6 +165,8 @@ def _mail_and_events() -> Iterator[Channel]:
     yield _channel(subjects.thoughts, "mail", contracts.TaskThoughts)
     mailbox = "Search a person's own mailbox, by the gateway, which has its password; for nexus alone"
     yield Channel("mailbox", subjects.MAILBOX, mailbox, "mail", (MailboxQuery,), FoundMails)
+    personal = "Ask the API as one of the people; the broker appends whose key it is"
+    yield Channel("api", f"{subjects.API}.*", personal, "mail", (PersonalRequest,), PersonalAnswer)
     yield _channel(subjects.approval_asked, "mail", contracts.ApprovalRequest)
     yield _channel(subjects.approval_answered, "mail", contracts.ApprovalAnswer)
     happened = (contracts.AccessChanged, contracts.CommandJudged, contracts.CommandConnected)

@@ -287,7 +287,7 @@ class Bus:
             raise BusUnavailable(f"The request on {subject!r} failed: {error}") from None
 
     async def last(self, stream: str, subject: str) -> Stored | None:
-        """The last message on ``subject``, None if there is none."""
+        """The last message on ``subject``, None if there is none, or it is withheld."""
         asked = f"$JS.API.DIRECT.GET.{stream}.{subject}"
         return await newest(lambda: self._request(asked, b"", 5.0), copies=self._client.clustered)
 

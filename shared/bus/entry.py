@@ -1,8 +1,11 @@
 """The messages of streams: to be stored, as stored, and as delivered."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import nats.errors
@@ -11,6 +14,7 @@ from nats.aio.msg import Msg
 
 from shared.bus.connecting import keeping_cancellation
 from shared.contracts import Envelope
+from shared.contracts.base import amended
 from shared.errors import BusError, BusUnavailable
 from shared.subjects import Address
 from shared.trace import trace_headers
@@ -41,8 +45,16 @@ class Entry(NamedTuple):
     guard: str = ""
 
 
-def seal(subject: str, envelope: Envelope, expect: int | None = None) -> Entry:
-    """The entry that stores ``envelope`` on ``subject``."""
+current_audience: ContextVar[str] = ContextVar("current_audience", default="")
+"""For whom alone of the people that is which is handled now, and with it what follows; empty: the team."""
+
+
+def seal(subject: str, envelope: Envelope, expect: int | None = None, *, own: bool = False) -> Entry:
+    """The entry that stores ``envelope`` on ``subject``: for the current audience, unless it is for its
+    ``own``, which may be the team.
+    """
+    if (audience := current_audience.get()) and not (envelope.audience or own):
+        envelope = amended(envelope, audience=audience)
     return Entry(subject, envelope.to_json(), envelope.id, expect, trace_headers())
 
 
@@ -59,6 +71,38 @@ class Stored(NamedTuple):
     headers: dict[str, str]
     time: str
     block: bytes = b""
+
+
+withheld: ContextVar[Callable[[Stored], bool] | None] = ContextVar("withheld", default=None)
+"""Which stored messages are as if they were not there, for who reads now; None: all are there."""
+
+
+_AUDIENCES = re.compile(rb'"audience":"([a-z0-9_-]+)"')  # Within a text the quotation marks are escaped
+
+
+def withhold_others(audience: str) -> None:
+    """Withhold from now on what says that it is for another one of the people alone; empty: for anyone."""
+
+    def hides(stored: Stored) -> bool:
+        return any(name.decode() != audience for name in _AUDIENCES.findall(stored.data))
+
+    withheld.set(hides)
+
+
+@contextlib.contextmanager
+def everything() -> Iterator[None]:
+    """Withhold nothing in the block: for what is kept in order, and not told."""
+    before = withheld.set(None)
+    try:
+        yield
+    finally:
+        withheld.reset(before)
+
+
+def is_withheld(stored: Stored) -> bool:
+    """Whether a message is kept from who reads now."""
+    hides = withheld.get()
+    return hides is not None and hides(stored)
 
 
 async def read(
@@ -159,7 +203,14 @@ then, and who has just been told of a goal must not take it for none."""
 
 
 async def newest(ask: Callable[[], Awaitable[Msg]], *, copies: bool) -> Stored | None:
-    """What ``ask`` gets from the server; of several that have ``copies`` of the stream the newest."""
+    """What ``ask`` gets from the server; of several that have ``copies`` of the stream the newest. None for
+    nothing, and for what is withheld.
+    """
+    found = await _newest(ask, copies=copies)
+    return None if found is None or is_withheld(found) else found
+
+
+async def _newest(ask: Callable[[], Awaitable[Msg]], *, copies: bool) -> Stored | None:
     if not copies:
         answer = await ask()
         return stored(answer) if is_stored(answer) else None

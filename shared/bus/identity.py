@@ -218,7 +218,7 @@ def _gateway_rights() -> Rights:
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_MEMORY_VERBS,
         signed_request=(*_SIGNED_VERBS, *_PEOPLE_VERBS),
-        serve=(subjects.MAILBOX,),
+        serve=(subjects.MAILBOX, f"{subjects.API}.*"),
         hear=(*_WORDS, subjects.thoughts("*", "*")),
     )
 
@@ -312,9 +312,9 @@ def write_server_config(
 ) -> bool:
     """Write accounts, permissions and limits for nats-server; returns whether the file changed.
 
-    ``keys`` are the public keys of the agents, the user, the admin and the eraser; ``store`` is the folder of
-    JetStream's files as the server sees it, ``max_store`` its limit in bytes, ``encryption`` what it says of
-    TLS with clients.
+    ``keys`` are the public keys of the agents, the user, the admin, the eraser, and of people by their
+    identities; ``store`` is the folder of JetStream's files as the server sees it, ``max_store`` its limit
+    in bytes, ``encryption`` what it says of TLS with clients.
     """
     hosts = read_hosts(settings.keys)
     text = "\n".join(
@@ -332,6 +332,7 @@ def write_server_config(
             _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),
             *([_hosts_account(hosts)] if hosts.probe else []),
             *(_account(name, keys[name], agents, hosts) for name in (*agents, subjects.USER)),
+            *(_person_account(name, key) for name, key in keys.items() if name.startswith(subjects.PERSON)),
             "}",
             "",
         ]
@@ -473,6 +474,14 @@ def _permissions(name: str, rights: Rights) -> str:
         publish.append("_R_.>")
     subscribe = ["_INBOX.>", "$SRV.>", peers, *rights.subscribe, *rights.hear, *rights.serve]
     return f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
+
+
+def _person_account(name: str, key: str) -> str:
+    """The account of one of the people: it asks the gateway, which learns from the broker who asks."""
+    ask = _import("service", _account_name(subjects.GATEWAY), f"{subjects.API}.{name}", to=subjects.API)
+    may = f'publish: {{ allow: [ "{subjects.API}" ] }}, subscribe: {{ allow: [ "_INBOX.>" ] }}'
+    user = f"{{ nkey: {key}, permissions: {{ {may} }} }}"
+    return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{_list('imports', [ask])}  }}"
 
 
 def _subscription(subject: str) -> str:

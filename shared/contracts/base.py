@@ -415,7 +415,9 @@ class Envelope(Contract, frozen=True, kw_only=True, tag_field="type"):
     ``id`` is a UUIDv7, ``created_at`` ISO 8601 in UTC, ``cause`` the id of the envelope this one
     answers, ``goal_id`` the goal it belongs to. The bus fills in an empty ``sender`` and ``recipient``,
     and receivers check both against the subject. ``person`` is who of the people sent it, as the gateway
-    authenticated them; a message leaves it out if it is empty, and it counts only in what ``user`` sent.
+    authenticated them, and counts only in what ``user`` sent. ``audience`` is the one of the people for whom
+    alone it is, as far as who sent it may say so (``user`` and those to whom people talk); empty: the team.
+    A message leaves both out if they are empty.
     """
 
     id: Token = msgspec.field(default_factory=generate_id)
@@ -425,12 +427,15 @@ class Envelope(Contract, frozen=True, kw_only=True, tag_field="type"):
     cause: OptionalToken = ""
     goal_id: OptionalToken = ""
     person: OptionalPerson = ""
+    audience: OptionalName = ""
 
     def to_json(self) -> bytes:
-        """As for every contract; an empty ``person`` is left out."""
+        """As for every contract; an empty ``person`` and ``audience`` are left out."""
         data = super().to_json()
         # The header comes first, and within a text these quotation marks would be escaped: the first is its.
+        if not self.audience:
+            data = data.replace(_TEAM, b"", 1)
         return data if self.person else data.replace(_NOBODY, b"", 1)
 
 
-_NOBODY = b',"person":""'
+_NOBODY, _TEAM = b',"person":""', b',"audience":""'

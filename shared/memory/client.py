@@ -38,7 +38,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusError, BusUnavailable, NoResponders, NotFound, Refused
-from shared.memory.ownership import reads_for
+from shared.memory.ownership import PRIVATE, audience_read_for, reads_for
 from shared.spans import span
 
 
@@ -162,10 +162,16 @@ class Memory:
         """
         return await self.write(self._write_of(nodes, edges, insist=insist))
 
-    async def keep_said(self, node: Node, edges: Sequence[Edge] = ()) -> MemoryWritten:
-        """As ``add``, for what a person told the front desk: it is that person's, and not the desk's."""
-        write = MemoryWrite(sender=self._bus.name, nodes=(node,), edges=tuple(edges), asker=subjects.USER)
-        return await self.write(write)
+    async def keep_said(
+        self, node: Node, edges: Sequence[Edge] = (), *, for_team: bool = False
+    ) -> MemoryWritten:
+        """As ``add``, for what a person told the front desk: it is that person's, and not the desk's.
+
+        What one of several people told is for that one alone, unless it is ``for_team``.
+        """
+        if (audience := audience_read_for()) and not for_team:
+            node = amended(node, source=msgspec.structs.replace(node.source, channel=PRIVATE + audience))
+        return await self.write(self._said(nodes=(node,), edges=tuple(edges)))
 
     async def queue(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> None:
         """As ``add``, but returns once the write is stored in the log, which the daemon applies in order."""
@@ -185,7 +191,7 @@ class Memory:
 
     async def retire_said(self, *ids: str) -> MemoryWritten:
         """As ``retire``, of what a person told the front desk; what it superseded holds again."""
-        return await self.write(MemoryWrite(sender=self._bus.name, retire=ids, asker=subjects.USER))
+        return await self.write(self._said(retire=ids))
 
     async def forget(self, *ids: str, person: str = "") -> MemoryWritten:
         """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
@@ -201,6 +207,11 @@ class Memory:
             raise WriteRefused(written)
         self._version = max(self._version, written.version)
         return written
+
+    def _said(self, **what: Any) -> MemoryWrite:
+        """What a person told, by the one that is read for."""
+        audience = audience_read_for()
+        return MemoryWrite(sender=self._bus.name, asker=subjects.USER, audience=audience, **what)
 
     def _write_of(self, nodes: Sequence[Node], edges: Sequence[Edge], *, insist: bool) -> MemoryWrite:
         mine = tuple(self._signed(node) for node in nodes)

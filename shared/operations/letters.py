@@ -95,6 +95,7 @@ def parse_mail(stored: Stored) -> Mail | None:
         body=body,
         session=session,
         person=envelope.person if address.sender == subjects.USER else "",
+        audience=envelope.audience,
     )
 
 
@@ -118,8 +119,9 @@ def compose(
     *,
     person: str = "",
     email_id: str = "",
+    audience: str = "",
 ) -> Email:
-    """A letter of ``person``; raises ConfigError if it cannot be sent."""
+    """A letter of ``person``, for the ``audience``; raises ConfigError if it cannot be sent."""
     try:
         return Email(
             id=email_id or generate_id(),
@@ -129,6 +131,7 @@ def compose(
             body=body,
             in_reply_to=in_reply_to,
             person=person,
+            audience=audience,
         )
     except ValueError as error:
         raise ConfigError(f"The message cannot be sent: {error}") from None
@@ -140,7 +143,8 @@ def compose_reply(original: Mail, body: str, *, person: str = "", email_id: str 
     subject = original.subject
     if subject.strip() and not subject.lower().startswith("re:"):
         subject = f"Re: {subject}"
-    return compose(other, subject, body, original.id, person=person, email_id=email_id)
+    audience = original.audience
+    return compose(other, subject, body, original.id, person=person, email_id=email_id, audience=audience)
 
 
 async def send(bus: Bus, email: Email) -> int:

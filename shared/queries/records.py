@@ -13,6 +13,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.entry import is_withheld
 from shared.bus.records import TaskState, task_state
 from shared.contracts import Goal, GoalTask, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, NotFound
@@ -45,7 +46,10 @@ async def call_server(bus: Bus, verb: str, body: object = None, *, subject: str 
 async def scan(
     bus: Bus, stream: str, subject: str = ">", *, seq: int = 1, since: datetime | None = None, until: int = 0
 ) -> AsyncGenerator[Stored, None]:
-    """A stream's messages in order, from a sequence or a time on, up to sequence ``until`` (0: the end)."""
+    """A stream's messages in order, from a sequence or a time on, up to sequence ``until`` (0: the end).
+
+    Those that are withheld from who reads are left out.
+    """
     begin = 0 if since else max(seq, 1)
     start: dict[str, object] = {"start_time": format_utc(since)} if since else {"seq": begin}
     failures = number = 0
@@ -58,7 +62,8 @@ async def scan(
                         return
                     number, failures, begin = number + 1, 0, stored.seq + 1
                     start = {"seq": begin}
-                    yield stored
+                    if not is_withheld(stored):
+                        yield stored
         except BusUnavailable:
             failures += 1
             if failures >= MAX_READS:
@@ -162,7 +167,7 @@ async def read_last(bus: Bus, stream: str, names: Iterable[str]) -> dict[str, St
             found |= {stored.subject: stored for stored in page}
             # A large answer may be cut short: ask for the rest until an answer is empty.
             asked = [name for name in asked if name not in found] if page else []
-    return found
+    return {subject: stored for subject, stored in found.items() if not is_withheld(stored)}
 
 
 async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
@@ -259,7 +264,7 @@ async def read_tasks(bus: Bus, tasks: Iterable[GoalTask]) -> dict[str, TaskState
     patterns = [subjects.task(task.assignee, subjects.CONDUCTOR, task.task_id, "*") for task in tasks]
     for begin in range(0, len(patterns), STEPS_BATCH):
         request = {"multi_last": patterns[begin : begin + STEPS_BATCH], "batch": LAST_BATCH}
-        steps += [stored async for stored in bus.read(subjects.OFFICE, request)]
+        steps += [each async for each in bus.read(subjects.OFFICE, request) if not is_withheld(each)]
     found: dict[str, TaskState] = {}
     submitted: dict[str, str] = {}
     for stored in sorted(steps, key=lambda stored: stored.seq):

@@ -15,6 +15,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.entry import is_withheld
 from shared.bus.entry import seal as make_entry
 from shared.contracts import ArchiveOrder, MemoryWrite, MessagesErased, Seal
 from shared.errors import ActionError, BusError, Conflict, MailroomError, NotFound
@@ -144,7 +145,7 @@ async def scan_log(
         async with aclosing(pages) as found:
             async for page in found:
                 for stored in page:
-                    if since is None or parse_time(stored.time) >= since:
+                    if (since is None or parse_time(stored.time) >= since) and not is_withheld(stored):
                         yield stored
         seq = last + 1
     if until and seq > until:
@@ -191,7 +192,9 @@ async def read_messages(bus: Bus, stream: str, seqs: Collection[int]) -> dict[in
         if wanted and archive.is_here:
             begin, end = min(wanted), max(wanted)
             async for page in read_log(bus, stream, begin, end, headers=True, archives=[archive]):
-                found |= {stored.seq: stored for stored in page if stored.seq in wanted}
+                found |= {
+                    stored.seq: stored for stored in page if stored.seq in wanted and not is_withheld(stored)
+                }
     return found
 
 

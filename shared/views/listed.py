@@ -136,7 +136,7 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
     """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
 
-    ``person`` is who of the people wrote it, if that is known.
+    ``person`` is who of the people wrote it, if that is known, ``audience`` for whom alone it is.
     """
 
     number: int
@@ -149,6 +149,7 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
     body: str
     session: str = ""
     person: str = ""
+    audience: str = ""
 
     @property
     def parties(self) -> str:

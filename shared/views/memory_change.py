@@ -1,5 +1,7 @@
 """A change of memory as a person sends it, and who says what memory holds."""
 
+from typing import Literal
+
 import msgspec
 
 from shared import subjects
@@ -14,7 +16,9 @@ def author_of(node: Node) -> str:
 
 class MemoryChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be changed in memory, all of it or nothing: nodes and edges to add or change, nodes to
-    retire, edges to remove. ``insist`` skips the write gate; under one ``id`` it is stored once.
+    retire, edges to remove. ``insist`` skips the write gate; under one ``id`` it is stored once. ``audience``
+    is for whom the nodes are: the one who writes or the team; empty: for whom they were, and new ones of one
+    of several people for that one.
     """
 
     id: str = ""
@@ -23,3 +27,4 @@ class MemoryChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retire: tuple[str, ...] = ()
     unlink: tuple[EdgeKey, ...] = ()
     insist: bool = False
+    audience: Literal["", "me", "team"] = ""

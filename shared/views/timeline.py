@@ -342,7 +342,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message: where it is stored, who sent it to whom, and a line about it.
 
     ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the log, ``type`` what it is,
-    ``person`` who sent it through the gateway, ``size`` its bytes.
+    ``person`` who sent it through the gateway, ``size`` its bytes, ``audience`` for whom alone of the people
+    it is.
     """
 
     position: str
@@ -359,6 +360,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     person: str = ""
     text: str = ""
     size: int = 0
+    audience: str = ""
 
 
 class SpentToday(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ OTHER_NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000b"
 
 def header(number: int, sender: str, recipient: str) -> dict[str, str]:
     """The header of the envelope with this number; each answers the one before. Only people have a name."""
-    person = {"person": "Ada Lovelace"} if sender == "user" else {}
+    person = {"person": "Ada Lovelace", "audience": "ada"} if sender == "user" else {}
     return {
         **person,
         "id": _id(number),
@@ -549,7 +549,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     PUT_ASIDE,
     c.Seal(
-        **(header(63, "gateway", "user") | {"person": "ada"}),
+        **(header(63, "gateway", "user") | {"person": "ada", "audience": "ada"}),
         stream="OFFICE",
         number=3,
         first=2_001,
@@ -560,7 +560,9 @@ EXAMPLES: tuple[c.Contract, ...] = (
         marks="n4bQgSwmtGs=",
     ),
     c.LettersDropped(**header(62, "admin", "user"), numbers=(814,)),
-    c.InboxChanged(**(header(61, "gateway", "user") | {"person": "ada"}), put_aside=(PUT_ASIDE,)),
+    c.InboxChanged(
+        **(header(61, "gateway", "user") | {"person": "ada", "audience": "ada"}), put_aside=(PUT_ASIDE,)
+    ),
     c.Instructions(
         **header(60, "conductor", "engineer"),
         instructions=(INSTRUCTION,),
@@ -1039,6 +1041,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.AccessChanged(
         **header(53, "gateway", "user"),
         person="ada",
+        audience="ada",
         act=c.AccessAct.TOKEN_ADDED,
         address="127.0.0.1",
         about="ci",
@@ -1047,6 +1050,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.Delivery(
         **header(57, "gateway", "user"),
         person="ada",
+        audience="ada",
         delivery_id="phone-1",
         channel="phone",
         kind=c.DeliveryKind.APPROVAL,
@@ -1068,6 +1072,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.DeliveryReply(
         **header(58, "gateway", "user"),
         person="ada",
+        audience="ada",
         reply_id="reply-1",
         channel="phone",
         address="ada@example.org",

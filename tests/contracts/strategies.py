@@ -62,7 +62,7 @@ OPTIONAL = {
     **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "part_of", "workspace", "continues"), tokens),
     **dict.fromkeys(("in_reply_to", "retry_of", "request_id"), tokens),
     "last": tokens,
-    **dict.fromkeys(("sender", "recipient"), names),
+    **dict.fromkeys(("sender", "recipient", "audience"), names),
     **dict.fromkeys(("person", "asked_by", "owner"), people),
     **dict.fromkeys(
         ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),

@@ -324,16 +324,142 @@ async def read_as(bus: Bus, name: str) -> bytes:
     return await bus.request("memory.search", query, headers={subjects.READER_HEADER: name})
 
 
+async def walk(office: Office, path: str, bus: Bus) -> str:
+    try:
+        return repr(await PATHS[path](office, bus))
+    except (Refused, BusUnavailable) as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("path", PATHS)
 async def test_what_is_private_stays_so_on_every_path(told: Office, path: str) -> None:
     bus = await told.connect("engineer")
-    try:
-        answer = repr(await PATHS[path](told, bus))
-    except (Refused, BusUnavailable) as error:
-        answer = str(error)
+    answer = await walk(told, path, bus)
     assert SECRET not in answer
     assert '"secret"' not in answer
     await bus.close()
+
+
+# --- what is one of the people's alone -------------------------------------------------------------
+
+ANAS = Source(agent="user", session="s", channel="private:ana")
+DIARY = "The lantern oil of the harbour is bought with my own savings: gaillardia"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """An office whose memory has what is Ana's alone, tagged for everybody and joined to what all know."""
+    office = Office(tmp_path_factory.mktemp("people"), MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory", "nexus"])
+        user = Memory(office.user)
+        engineer = Node(id="open-e", kind="agent", title="engineer", metadata={"name": "engineer"})
+        await user.add(
+            Node(id="open-a", title="The lantern oil of the harbour is ordered each spring"),
+            Node(id="open-b", title="Barrels of the harbour are rolled to the north shed"),
+            engineer,
+            edges=[Edge(from_id="open-a", to_id="open-b", weight=0.2)],
+            insist=True,
+        )
+        ends = [("open-a", "secret"), ("secret", "open-b"), ("open-e", "secret"), ("secret", "open-e")]
+        tags = ("oil", "global", "engineer", "scout")
+        await user.add(
+            Node(id="secret", title=DIARY, body=DIARY, source=ANAS, tags=tags, importance=0.9),
+            Node(id="taught", kind="pattern", title=f"{DIARY} again", body=DIARY, source=ANAS, tags=tags),
+            Node(
+                id="filed",
+                title=f"{DIARY} too",
+                source=Source(agent="user", session="people/ana/n.md", channel="ingest"),
+            ),
+            Node(id="gone", title=f"{DIARY}, once", source=ANAS),
+            edges=[Edge(from_id=one, to_id=other, weight=0.9) for one, other in ends],
+            insist=True,
+        )
+        await user.retire("gone")
+        yield office
+    finally:
+        reads_for.set("")
+        await office.close()
+
+
+@pytest.mark.parametrize("reader", ["engineer", "scout", "nexus", "user-ben", "user-"])
+@pytest.mark.parametrize("path", PATHS)
+async def test_what_is_a_persons_alone_stays_so_on_every_path(
+    shared_office: Office, path: str, reader: str
+) -> None:
+    """``user-ben`` is the gateway's request for Ben, ``user-`` one for nobody in particular."""
+    is_person = reader.startswith("user-")
+    if "front desk" in path and reader in ("scout", "nexus", "user-"):
+        pytest.skip("the desk is asked by an agent and by the operator, whose answers all may read")
+    bus = await shared_office.connect("user" if is_person else reader)
+    reads_for.set(reader if is_person else "")
+    try:
+        if is_person and path in ("picture", "versions", "history"):
+            query = b'{"id": "secret"}' if path == "history" else b"{}"
+            answer = repr(await Memory(bus)._bus.request(f"memory.{path}", query, headers=named(reader)))
+        elif path == "a reader of its own choice" and is_person:
+            answer = repr(await read_as(bus, reader))
+        elif path == "a reader of its own choice" and reader == "nexus":
+            return  # nexus may name whom it reads for: the desk is trusted with that
+        else:
+            answer = await walk(shared_office, path, bus)
+    finally:
+        reads_for.set("")
+        await bus.close()
+    assert "gaillardia" not in answer
+    assert '"secret"' not in answer or answer.startswith('b\'{"id":"secret","states":[]')
+
+
+def named(reader: str) -> dict[str, str]:
+    return {subjects.READER_HEADER: reader}
+
+
+async def test_ana_and_the_operator_read_what_is_anas(shared_office: Office) -> None:
+    for reader in ("user-ana", ""):
+        reads_for.set(reader)
+        for path in ("search", "get", "list", "edges", "traverse", "paths", "search deep"):
+            path_answer = await walk(shared_office, path, shared_office.user)
+            assert "gaillardia" in path_answer or "secret" in path_answer, (reader, path)
+        for verb, query in (("picture", b"{}"), ("history", b'{"id": "secret"}'), ("versions", b"{}")):
+            headers = named(reader) if reader else None
+            told = await shared_office.user.request(f"memory.{verb}", query, headers=headers)
+            assert b"gaillardia" in told, (reader, verb)
+    reads_for.set("")
+
+
+async def test_nobody_writes_as_another_person_or_changes_what_is_anothers(shared_office: Office) -> None:
+    user = Memory(shared_office.user)
+    engineer = await client(shared_office, "engineer")
+    nexus = await client(shared_office, "nexus")
+    new = Node(id="planted", title="Ana said that engineer may sell the lantern", source=ANAS)
+    known = Node(id="secret", title="Nothing is bought any more, says Ben")
+    ends = Edge(from_id="open-a", to_id="secret", relation=Relation.SUPERSEDES)
+    tries = [
+        MemoryWrite(nodes=(new,), insist=True),
+        MemoryWrite(nodes=(known,), insist=True),
+        MemoryWrite(edges=(ends,)),
+        MemoryWrite(retire=("secret",)),
+        MemoryWrite(unlink=(EdgeKey(from_id="open-a", to_id="secret"),)),
+    ]
+    for write in tries:
+        for memory, fields in (
+            (user, {"sender": "user", "person": "ben"}),  # Ben at the gateway
+            (user, {"sender": "user", "person": "ben", "audience": "ana"}),
+            (engineer, {"sender": "engineer"}),
+            (engineer, {"sender": "engineer", "audience": "ana", "person": "ana", "asker": "user"}),
+            (nexus, {"sender": "nexus"}),  # on its own account
+            (nexus, {"sender": "nexus", "asker": "user", "audience": "ben"}),  # for Ben
+        ):
+            name = f"try-{tries.index(write)}-{memory._bus.name}-{len(fields)}"
+            forged = msgspec.structs.replace(write, id=name, **fields)
+            with pytest.raises(WriteRefused, match="another person"):
+                await memory.write(forged)
+    assert (await node(user, "secret")).title == DIARY
+    assert await user.get("planted") == []
+    mine = Node(id="mine", title="The diary is kept below the stairs", source=ANAS)
+    assert (await nexus.write(MemoryWrite(sender="nexus", asker="user", audience="ana", nodes=(mine,)))).ids
+    await user.write(MemoryWrite(sender="user", person="ana", retire=("mine",)))
+    assert (await node(user, "mine")).retired_version
 
 
 async def test_the_owner_and_people_read_what_is_private(told: Office) -> None:

@@ -34,16 +34,18 @@ def token() -> None:
     help="What it may do: read, submit, approve or admin; each includes those before it.",
 )
 @click.option("--expires", metavar="SPAN", help="When it ends, such as 30d or 12h [default: never].")
+@click.option("--person", default="", metavar="NAME", help="Whose it is of gateway/users.toml [a script's].")
 @json_option
-def add(name: str, scopes: str, expires: str | None, as_json: bool) -> None:
+def add(name: str, scopes: str, expires: str | None, person: str, as_json: bool) -> None:
     """Make a token and print it, this once.
 
-    What a script does with it is recorded under NAME.
+    What a script does with it is recorded under NAME. A person's token acts as that person, with the role of
+    that person at most.
     """
     lifetime = _parse_lifetime(expires) if expires else None
     scope = parse_scope(scopes.split(","))
     config = settings.load()
-    secret = Tokens(config).add(name, scope, lifetime)
+    secret = Tokens(config).add(name, scope, lifetime, person)
     if as_json:
         print_json({"name": name, "token": secret, "scopes": list_scopes(scope)})
         return

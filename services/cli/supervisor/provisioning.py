@@ -52,7 +52,8 @@ def write_config(
     disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
-    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
+    people = list_people(settings) if subjects.GATEWAY in agents else []
+    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER, *people])
     keep_command_token(settings)
     try:
         write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode(), mode=0o600)
@@ -75,6 +76,11 @@ def write_config(
             "Free disk space or make it writable, or set MAILROOM_STATE_DIR to another folder",
         ) from None
     return changed
+
+
+def list_people(settings: Settings) -> list[str]:
+    """The identities of the people who have a key of their own (``mailroom people key``)."""
+    return sorted(path.stem for path in settings.keys.glob(f"{subjects.PERSON}*.nk"))
 
 
 def write_servers(settings: Settings, agents: Sequence[str]) -> bool:

@@ -27,6 +27,7 @@ from services.cli.supervisor.programs import (
 )
 from services.cli.supervisor.provisioning import (
     carry_out_without_end,
+    list_people,
     provision_named,
     provision_streams,
     read_in_hand,
@@ -398,6 +399,8 @@ class SpecialistSupervisor:
         seen = await asyncio.to_thread(_modification_times, config)
         if seen == self._seen:
             return
+        if self._seen is not None:  # at the start the server has them
+            await self._admit_people()
         installed = {agent.name: agent for agent in await asyncio.to_thread(load_specialists, config)}
         _, rejected = await asyncio.to_thread(read_specialists, config)
         for name in self._children.keys() - installed.keys():
@@ -408,6 +411,14 @@ class SpecialistSupervisor:
         for name in installed.keys() - self._children.keys():
             await self._try_start(installed[name])
         self._seen = seen
+
+    async def _admit_people(self) -> None:
+        """Have the server know the people who got a key, and those no more whose key is gone."""
+        agents = await asyncio.to_thread(self.agent_names)
+        if await asyncio.to_thread(write_servers, self._supervisor.config, agents):
+            for _ in range(2):  # the first one adds an account, the second one connects its imports
+                self._supervisor.reload_server()
+                await asyncio.sleep(RELOAD_INTERVAL)
 
     async def _try_start(self, agent: InstalledAgent) -> None:
         try:
@@ -469,8 +480,8 @@ class SpecialistSupervisor:
 
 
 def _modification_times(config: Settings) -> tuple[tuple[str, int], ...]:
-    """The profiles and their modification times; a difference means that one changed."""
-    found = []
+    """The profiles and their modification times, and people's keys; a difference means that one changed."""
+    found = [(name, 0) for name in list_people(config)]
     for path in config.specialists.glob("*/profile.yaml"):
         try:
             found.append((path.parent.name, path.stat().st_mtime_ns))

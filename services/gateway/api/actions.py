@@ -13,6 +13,7 @@ from shared.access.scopes import Scope
 from shared.bus.records import read_task, submission_entry, task_steps
 from shared.contracts import Task, TaskResult
 from shared.errors import BusUnavailable
+from shared.memory.ownership import audience_read_for
 from shared.queries.records import Listener
 
 POLL_INTERVAL = 0.5  # seconds between reads if no message arrives
@@ -62,6 +63,7 @@ async def perform(call: Call, body: ActionRequest) -> HttpResponse:
         text=body.text,
         assignee=action.agent,
         requester=subjects.USER,
+        audience=audience_read_for(),
         context={
             "action": name,
             "params": body.params,

@@ -13,6 +13,7 @@ from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
 from shared.memory import Memory
 from shared.memory.nearest import find_about
+from shared.memory.ownership import audience_read_for
 from shared.operations.letters import (
     compose,
     compose_reply,
@@ -115,7 +116,9 @@ async def write_letter(call: Call, body: NewLetter) -> SentLetter:
         original = await read_mail_item(bus, body.reply_to)
         email = compose_reply(original, body.body, person=person, email_id=email_id)
     elif body.to:
-        email = compose(body.to, body.subject, body.body, person=person, email_id=email_id)
+        email = compose(
+            body.to, body.subject, body.body, person=person, email_id=email_id, audience=audience_read_for()
+        )
     else:
         raise not_found("recipient", "Name an agent in 'to', or a message in 'reply_to'")
     number = await send(bus, email)

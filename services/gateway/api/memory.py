@@ -14,7 +14,7 @@ from services.gateway.call import Call
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint, require_scope
 from shared import subjects
-from shared.access.scopes import Person, Scope
+from shared.access.scopes import People, Person, Scope
 from shared.asyncapi.channels import MEMORY_VERBS
 from shared.contracts import (
     NAME,
@@ -43,6 +43,7 @@ from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import Refused
 from shared.memory import Memory, WriteRefused
+from shared.memory.ownership import PRIVATE, find_owner
 from shared.reasoning.prompts import compose_prompt, fetch_soul, format_day, own_soul
 from shared.reasoning.recall import briefing_size
 from shared.tasks.installed_agents import load_agents, load_specialists
@@ -348,10 +349,16 @@ async def write_memory(call: Call, body: MemoryChange) -> MemoryWritten:
     if call.person.name and nodes:  # at the command line of its machine it is not known who it is
         known = {node.id: node for node in await memory.get(*(node.id for node in nodes))}
         nodes = tuple(_sign(call.person, node, known.get(node.id)) for node in nodes)
+        mine = People(call.gateway.settings).find(call.person.audience) is not None
+        nodes = tuple(
+            _address(node, known.get(node.id), call.person, body.audience if mine else "team")
+            for node in nodes
+        )
     write = MemoryWrite(
         id=body.id or generate_id(),
         sender=subjects.USER,
         person=call.person.name,
+        audience=call.person.audience if any(map(find_owner, nodes)) else "",
         nodes=nodes,
         edges=body.edges,
         retire=body.retire,
@@ -374,6 +381,17 @@ def _sign(person: Person, node: Node, known: Node | None) -> Node:
         source, name = msgspec.structs.replace(node.source, agent=subjects.USER), person.name
     rest = {key: value for key, value in node.metadata.items() if key != "person"}
     return amended(node, source=source, metadata={**rest, "person": name} if name else rest)
+
+
+def _address(node: Node, known: Node | None, person: Person, audience: str) -> Node:
+    """The node for whom it is to be; raises Failure if it is not the person's to take from the team."""
+    own = PRIVATE + person.audience
+    is_own = known is not None and known.source.channel == own
+    if audience == "me" and known and not is_own and known.metadata.get("person") != person.name:
+        raise Failure(403, f"{node.id} is not yours alone to keep", "Add one of your own")
+    alone = audience == "me" or (audience == "" and person.audience != "" and (known is None or is_own))
+    channel = own if alone else "" if node.source.channel.startswith(PRIVATE) else node.source.channel
+    return amended(node, source=msgspec.structs.replace(node.source, channel=channel))
 
 
 def _memory(call: Call) -> Memory:

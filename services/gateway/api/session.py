@@ -81,7 +81,8 @@ def _begin(access: Authenticator, body: SignIn) -> tuple[Person, str]:
         person = access.identify_token(body.token)
         if person is None:
             raise Failure(401, "The token is not valid", "'mailroom token list' shows those that are")
-        return person, access.sessions.create(person.name, token=person.name)
+        token = access.tokens.find(body.token)
+        return person, access.sessions.create(person.name, token=token.name if token else person.name)
     name = access.links.use(body.link)
     user = access.people.find(name) if name else None
     if user is None:
@@ -90,7 +91,7 @@ def _begin(access: Authenticator, body: SignIn) -> tuple[Person, str]:
             "The link is not valid: it was used, or is older than ten minutes",
             "'mailroom web' prints a new one",
         )
-    return Person(name, user.scope), access.sessions.create(name)
+    return access.people.identify(name, user.scope), access.sessions.create(name)
 
 
 async def sign_out(call: Call, query: SignOutQuery) -> Response:

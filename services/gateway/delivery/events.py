@@ -59,6 +59,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str = ""
     about: str = ""
     link: str = ""
+    audience: str = ""
 
 
 async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> Event | None:
@@ -187,6 +188,9 @@ class Dispatcher:
         long = timedelta(seconds=self._deliver.long_goal)
         async for position, stored in self._reader.follow(READ):
             event = await make_event(stored, self._gateway, long)
+            row = self._gateway.index.store.message(stored.stream, stored.seq) if event else None
+            if event and row and row.audience:
+                event = msgspec.structs.replace(event, audience=row.audience)
             if event and await self._tell(event, wake):
                 self._reader.note(READ, position=position)
 
@@ -209,7 +213,7 @@ class Dispatcher:
         told = [
             (name, channel)
             for name, channel in self._deliver.channels.items()
-            if self._deliver.is_told(channel, event.kind)
+            if self._deliver.is_told(channel, event.kind) and event.audience in ("", channel.person)
         ]
         for name, channel in told:
             await self.add(name, channel, event, wake)
@@ -223,6 +227,7 @@ class Dispatcher:
         delivery = Delivery(
             sender=subjects.GATEWAY,
             recipient=subjects.USER,
+            audience=event.audience,
             goal_id=event.goal_id,
             delivery_id=self._gateway.bus.derive_id("delivery", name, event.kind, event.key),
             channel=name,

@@ -18,6 +18,7 @@ from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.sender import LIFE, MAX_WRONG, Codes
 from services.gateway.inbox import forget_requests
 from shared import subjects
+from shared.access.scopes import People
 from shared.clock import parse_timestamp
 from shared.contracts import (
     AccessAct,
@@ -31,6 +32,7 @@ from shared.delivery.channels import AnyChannel, Mail, Reply, Telegram
 from shared.errors import BusError, MailroomError
 from shared.language.times.time_parser import choose
 from shared.log import logger
+from shared.memory.ownership import reads_for
 from shared.operations.approvals import answer_request
 from shared.operations.letters import compose_reply, read_mail_item, send
 from shared.text.display import flatten
@@ -214,6 +216,9 @@ class Replies:
 
     async def _say(self, note: DeliveryReply) -> None:
         """Say it in the session of this person on this channel, once."""
+        people = People(self._gateway.settings)
+        if people.are_several and people.find(note.person):
+            reads_for.set(subjects.PERSON + note.person)
         session = f"{note.channel}-{self._gateway.bus.derive_id('session', note.channel, note.address)[:16]}"
         await ask(self._gateway, note.reply_id, note.text, note.person, session, remember=True)
 

@@ -320,14 +320,18 @@ class LogIndex:
     def _take(self, messages: Sequence[Stored]) -> None:
         """Index messages and pass them on: all, or with an error none."""
         rows, recent, position = [], [], self._position
+        private: dict[str, str] = {}
         for stored in messages:
             if position.includes(stored.stream, stored.seq):
                 continue
             position = position.after(stored)
             stored = restored(stored)
-            row, record = make_row(stored, position), goal_record(stored)
+            audience, header = self.store.find_audience(stored, private)
+            if header:
+                private |= {key: audience for key in (header.id, header.task_id) if key}
+            row, record = make_row(stored, position, audience), goal_record(stored)
             words, letter, piece = words_of(stored, row), read_letter(stored), make_piece(stored)
-            rows.append(Indexed(row, words, record, letter, piece, facts_of(stored)))
+            rows.append(Indexed(row, words, record, letter, piece, facts_of(stored), header))
             recent.append((position, row, record))
         if rows:
             self.store.add(rows)

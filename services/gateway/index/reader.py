@@ -24,7 +24,7 @@ async def ask(store: Store, question: Callable[[Store], T]) -> T:
     """What ``question`` makes of the tables as they are now."""
 
     def answer() -> T:
-        with closing(Store(store.path, read_only=True)) as own:
+        with closing(store.again()) as own:
             return question(own)
 
     return await asyncio.to_thread(answer)
@@ -46,7 +46,7 @@ async def find_messages(
         return store.messages(wanted, after=after, before=before, limit=limit)
 
     def find() -> list[MessageRow]:
-        with closing(Store(store.path, read_only=True)) as own:
+        with closing(store.again()) as own:
             own.limit(LONGEST)
             return own.messages(wanted, after=after, before=before, limit=limit)
 

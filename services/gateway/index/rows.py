@@ -11,6 +11,7 @@ from shared.bus import Stored
 from shared.contracts import TOKEN, StateChanged
 from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
+from shared.tasks.speaker import WITNESSES
 from shared.views.timeline import MessageRow
 
 _QUESTIONS = subjects.mail(subjects.NEXUS, subjects.USER)
@@ -104,7 +105,36 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding a message may raise: agents may write anything, also JSON that is nested without end."""
 
 
-def make_row(stored: Stored, position: Position) -> MessageRow:
+class Header(msgspec.Struct):
+    """What says for whom a message is: itself, or what it follows from; ``id`` is its own."""
+
+    id: str = ""
+    audience: str = ""
+    cause: str = ""
+    task_id: str = ""
+
+
+_SAY_FOR_WHOM = frozenset({subjects.USER, subjects.GATEWAY, *WITNESSES})
+"""Whose word counts for whom a message is: another agent hides nothing from people."""
+_read_header = msgspec.json.Decoder(Header)
+_GOALS = frozenset({"tasks", "state"})
+"""The beginnings of subjects of goals, which are the team's though one of the people asked for them alone."""
+
+
+def read_header(stored: Stored) -> Header:
+    """Its header as far as it counts; all is empty in a message that cannot be read."""
+    try:
+        header = _read_header.decode(stored.data)
+    except UNREADABLE:
+        return Header()
+    if header.audience and subjects.Address.of(stored.subject).sender not in _SAY_FOR_WHOM:
+        header.audience = ""
+    if stored.subject.partition(".")[0] in _GOALS:
+        header.cause = header.task_id = ""
+    return header
+
+
+def make_row(stored: Stored, position: Position, audience: str = "") -> MessageRow:
     """The row of a message; a message that cannot be read is one too, of the type ``unreadable``."""
     summary = summarize(stored.subject, stored.data)
     return MessageRow(
@@ -115,6 +145,7 @@ def make_row(stored: Stored, position: Position) -> MessageRow:
         subject=stored.subject,
         type=summary.kind,
         size=len(stored.data),
+        audience=audience,
         **{name: getattr(summary, name) for name in _SUMMARIZED},
     )
 
@@ -133,6 +164,7 @@ class Indexed(NamedTuple):
     letter: Letter | None = None
     piece: Piece | None = None
     facts: Sequence[Change] = ()
+    header: Header | None = None  # of a message that is for one of the people alone
 
 
 MAX_WORDS = 8_000  # The most characters of one message that are searched

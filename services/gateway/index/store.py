@@ -3,18 +3,20 @@
 import re
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.gateway.index.rows import STREAMS, Indexed, Position
+from services.gateway.index.concealing import conceal
+from services.gateway.index.rows import STREAMS, Header, Indexed, Position, read_header
+from shared.bus import Stored
 from shared.contracts import Goal
 from shared.errors import StartError
 from shared.views.timeline import MessageRow
 
-VERSION = 14  # The version of the tables; an index of another version is rebuilt
+VERSION = 15  # The version of the tables; an index of another version is rebuilt
 
 TABLES = Path(__file__).with_name("tables.sql")
 
@@ -57,10 +59,23 @@ def open_reading(path: Path) -> sqlite3.Connection:
 MAX_PAGE = 500  # The most rows of one page
 
 PART = "part"  # The status in the index of a goal that is a part of a task
-_TEXTS = ("time", "subject", "type", "sender", "recipient", "goal_id", "task_id", "status", "person", "text")
+_TEXTS = (
+    "time",
+    "subject",
+    "type",
+    "sender",
+    "recipient",
+    "goal_id",
+    "task_id",
+    "status",
+    "person",
+    "text",
+    "audience",
+)
 _COLUMNS = f"number, office, memory, stream, {', '.join(_TEXTS)}, size"
 
 _WORD = re.compile(r"\w+")
+_SAYS = b'"audience":"'  # What a message has that may be for one of the people alone
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,22 +116,61 @@ class Store:
     It holds nothing that the log does not, so it is not synced to disk and is rebuilt if it is damaged.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path.absolute()
+    def __init__(self, path: Path, *, read_only: bool = False, reader: str = "") -> None:
+        """With a ``reader`` it shows what that one of the people may see, and writes nothing."""
+        self.path, self.reader = path.absolute(), reader
+        self.made = 0
+        """How often it was made again: whoever reads it by a connection of its own needs another then."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = open_reading(self.path) if read_only else open_database(path)
+            self._db = open_reading(self.path) if read_only or reader else open_database(path)
+            if reader:
+                conceal(self._db, reader)
         except (OSError, sqlite3.Error) as error:
             raise StartError(
                 f"The gateway's index {path} cannot be used: {error}",
                 "Make its folder writable, or delete the file",
             ) from None
         self._number: int = self._one("SELECT coalesce(max(number), 0) FROM messages")
+        self._has_private = bool(self._one("SELECT count(*) FROM (SELECT 1 FROM private LIMIT 1)"))
+
+    def again(self) -> "Store":
+        """The same on a connection of its own, which reads: for another thread."""
+        return Store(self.path, read_only=True, reader=self.reader)
+
+    def find_audience(self, stored: Stored, lately: Mapping[str, str]) -> tuple[str, Header | None]:
+        """For whom alone a message is, by what it says or follows from, as indexed and ``lately`` read; and
+        its header if it is for one of the people.
+        """
+        if not (lately or self._has_private or _SAYS in stored.data):
+            return "", None
+        header = read_header(stored)
+        keys = [key for key in (header.task_id, header.cause) if key]
+        found = header.audience or next(filter(None, map(lately.get, keys)), "")
+        for key in () if found else keys:
+            found = found or self._text("SELECT audience FROM private WHERE key = ?", key)
+        return found, header if found else None
+
+    def hides(self, stored: Stored) -> bool:
+        """Whether a message is kept from the reader."""
+        if stored.stream not in STREAMS:
+            return False
+        number = STREAMS.index(stored.stream)
+        where = f"stream = {number} AND {('office', 'memory')[number]} = ?"
+        found = self._db.execute(f"SELECT audience FROM main.messages WHERE {where}", [stored.seq]).fetchone()
+        audience = str(found[0]) if found else self.find_audience(stored, {})[0]
+        return audience not in ("", self.reader)
 
     @property
     def count(self) -> int:
         """How many messages are indexed."""
-        return self._number
+        return self._last()
+
+    def _last(self) -> int:
+        """The number of the last message; another connection writes what a reader sees."""
+        return (
+            self._one("SELECT coalesce(max(number), 0) FROM main.messages") if self.reader else self._number
+        )
 
     def position(self) -> Position:
         """How far the log is indexed."""
@@ -125,8 +179,8 @@ class Store:
 
     def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction: all, or with an error none."""
-        messages, words, letters, goals, pieces = [], [], [], [], []
-        for number, (row, text, record, letter, piece, _) in enumerate(rows, self._number + 1):
+        messages, words, letters, goals, pieces, private = [], [], [], [], [], []
+        for number, (row, text, record, letter, piece, _, header) in enumerate(rows, self._number + 1):
             place = Position.parse(row.position)
             texts = [getattr(row, name) for name in _TEXTS]
             messages.append((number, place.office, place.memory, STREAMS.index(row.stream), *texts, row.size))
@@ -142,8 +196,10 @@ class Store:
                 goals.append((goal.goal_id, number, number, *state, f" {agents} ", goal.to_json()))
             if piece is not None:
                 pieces.append((number, piece.goal_id, piece.task_id, msgspec.json.encode(piece)))
+            if header is not None:
+                private += [(key, row.audience) for key in (header.id, header.task_id) if key]
         with self._db:
-            self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
+            self._db.executemany(f"INSERT INTO messages VALUES ({_marks(16)})", messages)
             self._db.executemany("INSERT INTO letters VALUES (?, ?, ?, ?)", letters)
             self._db.executemany("INSERT INTO words (rowid, body, agents) VALUES (?, ?, ?)", words)
             self._db.executemany(
@@ -153,16 +209,19 @@ class Store:
                 goals,
             )
             self._db.executemany(f"INSERT INTO pieces VALUES ({_marks(4)})", pieces)
+            self._db.executemany("INSERT OR IGNORE INTO private VALUES (?, ?)", private)
             for indexed in rows:
                 for change in indexed.facts:
                     self._db.execute(change.sql, change.values)
         self._number += len(rows)
+        self._has_private = self._has_private or bool(private)
 
     def renew(self) -> None:
         """Make the database again, empty; raises sqlite3.Error or OSError."""
         self._db.close()
         self._db = create_database(self.path)
-        self._number = 0
+        self._number, self._has_private = 0, False
+        self.made += 1
 
     # --- messages ------------------------------------------------------------------------------------
 
@@ -331,11 +390,11 @@ class Store:
     def _number_at(self, position: Position) -> int:
         """The number of the message whose position is ``position``; else of the last one before it."""
         # Both numbers of a position only grow, so that this is a binary search.
-        low, high = 0, self._number
+        low, high = 0, self._last()
         while low < high:
             middle = (low + high + 1) // 2
             (office, memory) = self._db.execute(
-                "SELECT office, memory FROM messages WHERE number = ?", [middle]
+                "SELECT office, memory FROM main.messages WHERE number = ?", [middle]
             ).fetchone()
             if office <= position.office and memory <= position.memory:
                 low = middle
@@ -359,6 +418,7 @@ class Store:
                 status=status,
                 person=person,
                 text=text,
+                audience=audience,
                 size=size,
             )
             # As _COLUMNS has them; written out, since a page has a hundred
@@ -377,9 +437,14 @@ class Store:
                 status,
                 person,
                 text,
+                audience,
                 size,
             ) in self._db.execute(sql, values)
         ]
+
+    def _text(self, sql: str, *values: Any) -> str:
+        found = self._db.execute(sql, values).fetchone()
+        return str(found[0]) if found else ""
 
     def _one(self, sql: str, *values: Any) -> int:
         (value,) = self._db.execute(sql, values).fetchone()

@@ -4,8 +4,10 @@ CREATE TABLE messages (
     number INTEGER PRIMARY KEY, office INTEGER NOT NULL, memory INTEGER NOT NULL, stream INTEGER NOT NULL,
     time TEXT NOT NULL, subject TEXT NOT NULL, type TEXT NOT NULL, sender TEXT NOT NULL,
     recipient TEXT NOT NULL, goal_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL,
-    person TEXT NOT NULL, text TEXT NOT NULL, size INTEGER NOT NULL
+    person TEXT NOT NULL, text TEXT NOT NULL, audience TEXT NOT NULL, size INTEGER NOT NULL
 );
+-- The ids of messages and tasks that are for one of the people alone, and so is what follows from them.
+CREATE TABLE private (key TEXT PRIMARY KEY, audience TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX by_goal ON messages (goal_id, number) WHERE goal_id != '';
 CREATE INDEX by_task ON messages (task_id, number) WHERE task_id != '';
 CREATE INDEX by_sender ON messages (sender, number);

@@ -4,6 +4,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.types import Receive, Send
 from starlette.types import Scope as Message
@@ -60,7 +61,7 @@ class Door:
             await to_response(getattr(error, "status", 501), error.cause, error.cure)(message, receive, send)
             return
         scope = scope_of(self._gateway.settings, person, request.state.credential)
-        message["state"]["person"] = Person(person.name, scope)
+        message["state"]["person"] = msgspec.structs.replace(person, scope=scope)
         manager = await self._manager_of(person.name)
         await manager.handle_request(message, receive, send)
 

@@ -26,6 +26,7 @@ from services.gateway.call import Call, Gateway
 from services.gateway.mcp.prompts import get_prompt, list_prompts
 from services.gateway.mcp.tasks import Goals, begun, declares, serve_tasks
 from services.gateway.mcp.tools import TOOLS, Tool, schema_of
+from services.gateway.seen import see_as
 from shared import subjects
 from shared.access.scopes import Person, Scope
 from shared.bus import Stored
@@ -181,14 +182,17 @@ class _Offer:
         self._open[person.name] += 1
         try:
             return await self._tools[name].run(
-                Call(self._gateway, person, {}, "", request_of(ctx)), arguments, report
+                Call(self._seen(ctx), person, {}, "", request_of(ctx)), arguments, report
             )
         finally:
             self._open[person.name] -= 1
 
+    def _seen(self, ctx: Context) -> Gateway:
+        return see_as(self._gateway, person_of(ctx).audience)
+
     # --- resources ----------------------------------------------------------------------------------
 
-    async def list_resources(self, _: Context, __: object) -> types.ListResourcesResult:
+    async def list_resources(self, ctx: Context, _: object) -> types.ListResourcesResult:
         """The latest goals, and the briefings of the agents that there are."""
         goals = [
             types.Resource(
@@ -198,7 +202,7 @@ class _Offer:
                 description=f"The goal {goal.goal_id}: {goal.status}",
                 mime_type="text/markdown",
             )
-            for _, goal in self._gateway.index.store.goals(limit=LISTED)
+            for _, goal in self._seen(ctx).index.store.goals(limit=LISTED)
         ]
         briefings = [
             types.Resource(

@@ -19,6 +19,7 @@ from shared.access.credentials import (
     TOKEN_PREFIX,
     Links,
     Sessions,
+    Token,
     Tokens,
     is_command_token,
 )
@@ -188,9 +189,17 @@ class Authenticator:
         if session.token:
             token = self.tokens.find_named(session.token)
             valid = token is not None and token.created_at <= session.created_at
-            return Person(token.name, token.scope) if token and valid else None
+            return self._person_of(token) if token and valid else None
         user = self.people.find(session.person)
-        return Person(session.person, user.scope) if user else None
+        return self.people.identify(session.person, user.scope) if user else None
+
+    def _person_of(self, token: Token) -> Person | None:
+        """A script under its own name; a person's token acts as that person, with what that may do now."""
+        if not token.person:
+            is_taken = self.people.find(token.name) is not None  # by one of the people who came later
+            return None if is_taken else self.people.identify(token.name, token.scope)
+        user = self.people.find(token.person)
+        return self.people.identify(token.person, min(user.scope, token.scope)) if user else None
 
     def identify_token(self, secret: str) -> Person | None:
         """The person of a token; None if it is not valid."""
@@ -199,7 +208,7 @@ class Authenticator:
         if is_command_token(self._config, secret):
             return COMMANDS
         token = self.tokens.find(secret)
-        return Person(token.name, token.scope) if token else None
+        return self._person_of(token) if token else None
 
 
 REFUSALS = {

@@ -19,7 +19,7 @@ from services.memory.graph.network import RELATIONS
 from services.memory.local_model import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
 from shared.contracts.queries import Direction
-from shared.memory.ownership import GLOBAL, find_owner
+from shared.memory.ownership import GLOBAL, find_owner, is_person
 
 if TYPE_CHECKING:
     from services.memory.retrieval.node_index import NodeColumns
@@ -340,7 +340,8 @@ def is_named(node: Node, agent: str) -> bool:
 
 def is_private(node: Node, agent: str) -> bool:
     """Whether it is from another agent's folder, ``ingest/agents/<name>``, and not tagged for this one."""
-    return find_owner(node) not in ("", agent) and agent not in node.tags
+    owner = find_owner(node)
+    return owner not in ("", agent) and (is_person(owner) or agent not in node.tags)
 
 
 def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[str, ...]:

@@ -187,6 +187,7 @@ class _Candidates:
             & (nodes.column("ends") > moment)
             & ~(nodes.column("superseded") | (self._questioned & ~self._notes_of_own))
             & (self._tied | ~others)
+            & ~nodes.personal()
         )
         return shown
 

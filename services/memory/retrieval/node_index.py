@@ -32,7 +32,7 @@ from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.vectors import GrowingArray, Vectors, VectorTable
 from services.memory.storage.tables import write_nodes
 from shared.contracts import Node
-from shared.memory.ownership import GLOBAL, owner_of
+from shared.memory.ownership import GLOBAL, is_person, owner_of
 from shared.subjects import USER
 
 Mask = NDArray[np.bool_]
@@ -109,6 +109,10 @@ class NodeColumns:
         marked: Mask = self.column("marks") & mark > 0
         return marked
 
+    def personal(self) -> Mask:
+        """Which are the memory of one of the people."""
+        return self._index.find_personal(self.column("owner"))
+
     def by(self, column: str, name: str) -> Mask:
         """Of which the column has this name."""
         named: Mask = self.column(column) == self._index.code(name)
@@ -142,6 +146,7 @@ class NodeIndex:
         self._later: list[bytes | _Many] = []
         self._codes, self._names = {"": 0}, [""]
         self._folded_codes: dict[str, list[int]] = {}
+        self._people: frozenset[int] = frozenset()
         self._ids: list[str] = table.column("id").to_pylist()
         self._slots = dict(zip(self._ids, range(len(self._ids)), strict=True))
         self._columns = {
@@ -265,14 +270,24 @@ class NodeIndex:
         return holding
 
     def find_readable(self, reader: str, count: int) -> Mask:
-        """Which of the first slots an agent, or ``user``, may read (shared/memory/ownership.py)."""
+        """Which of the first slots a reader may read (shared/memory/ownership.py)."""
         readable: Mask = np.ones(count, np.bool_)
-        if reader != USER:
-            owners = self.column("owner", count)
+        if reader == USER:
+            return readable
+        owners = self.column("owner", count)
+        if not is_person(reader):
             readable = (owners == NONE) | (owners == self.code(reader))
             for slots in self.find_tagged((GLOBAL, reader), count):
                 readable[slots] = True
-        return readable
+        return readable & ~self.find_personal(owners, reader) if self._people else readable
+
+    def find_personal(self, owners: NDArray[Any], reader: str = "") -> Mask:
+        """Which of these values of the column ``owner`` are people, ``reader`` apart."""
+        return np.isin(owners, [*self._people - {self.code(reader)}])
+
+    def is_personal(self, slot: int) -> bool:
+        """Whether the node in a slot is the memory of one of the people."""
+        return int(self.column("owner", slot + 1)[slot]) in self._people
 
     def count_kinds(self) -> dict[str, int]:
         """How many live nodes there are of each kind, by name."""
@@ -348,7 +363,7 @@ class NodeIndex:
         kept._rows = self._rows.keep(slots[:rows])
         kept._later = [self._encode(slot) for slot in slots[rows:].tolist()]
         kept._codes, kept._names = self._codes, self._names
-        kept._folded_codes = self._folded_codes
+        kept._folded_codes, kept._people = self._folded_codes, self._people
         kept._ids = self.name(slots)
         kept._slots = dict(zip(kept._ids, range(len(slots)), strict=True))
         kept._columns = {
@@ -385,6 +400,12 @@ class NodeIndex:
             self._folded_codes.setdefault(name.casefold(), []).append(code)
         return code
 
+    def _number_owner(self, name: str) -> int:
+        code = self._number(name)
+        if is_person(name) and code not in self._people:
+            self._people |= {code}
+        return code
+
     def _describe(self, node: Node) -> tuple[Any, ...]:
         """A row of COLUMNS."""
         return (
@@ -399,7 +420,7 @@ class NodeIndex:
             self._number(node.kind),
             self._number(node.source.agent),
             self._number(node.source.session),
-            self._number(owner_of(node.source.session, node.source.channel)),
+            self._number_owner(owner_of(node.source.session, node.source.channel)),
             code_marks(node.metadata),
             code_speaker(node.source.agent, node.tags),
             False,
@@ -424,7 +445,7 @@ class NodeIndex:
             "kind": names["kind"],
             "agent": names["source_agent"],
             "session": names["source_session"],
-            "owner": self._number_all(owners)[places],
+            "owner": np.array([self._number_owner(name) for name in owners], np.int32)[places],
             "marks": read_marks(table),
             "speaker": read_speakers(table),
             "superseded": np.zeros(table.num_rows, np.bool_),

@@ -242,9 +242,12 @@ def read_marks(table: pa.RecordBatch) -> NDArray[np.uint8]:
 def read_owners(table: pa.RecordBatch) -> tuple[list[str], NDArray[np.int32]]:
     """Names, and for each row the place of the one whose own it is by its source."""
     sessions = table.column("source_session").dictionary_encode()
+    channels = table.column("source_channel").dictionary_encode()
     names = [owner_of(session, CHANNEL) for session in sessions.dictionary.to_pylist()]
+    told = ["" if each == CHANNEL else owner_of("", each) for each in channels.dictionary.to_pylist()]
     is_file = pc.equal(table.column("source_channel"), CHANNEL).to_numpy(zero_copy_only=False)
-    return ["", *names], np.where(is_file, sessions.indices.to_numpy() + 1, 0).astype(np.int32)
+    places = np.where(is_file, sessions.indices.to_numpy() + 1, channels.indices.to_numpy() + 1 + len(names))
+    return ["", *names, *told], places.astype(np.int32)
 
 
 def measure(table: pa.RecordBatch) -> NDArray[np.int32]:

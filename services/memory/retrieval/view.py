@@ -139,6 +139,12 @@ class View:
         slot = index.find(node_id)
         return slot is not None and bool(index.column("live", slot + 1)[slot])
 
+    def is_common(self, node_id: str) -> bool:
+        """The same, if it is not the memory of one of the people."""
+        index = self._state.nodes
+        slot = index.find(node_id)
+        return slot is not None and bool(index.column("live", slot + 1)[slot]) and not index.is_personal(slot)
+
     def count(self) -> int:
         """How many nodes are live."""
         return int(np.count_nonzero(self._freeze()[1]))

@@ -158,10 +158,11 @@ class Store:
     def read_changes(self, name: str, first: int, last: int) -> pa.Table:
         """The states of ``nodes`` or ``edges`` that came with the versions from ``first`` to ``last``.
 
-        Only what tells what changed: for nodes id, kind and title, for both the versions of a state.
+        Only what tells what changed: for nodes id, kind, title and source, for both the versions of a state.
         """
         self._recover()
-        columns = [*(("id", "kind", "title") if name == "nodes" else ()), *VERSIONS]
+        told = ("id", "kind", "title", "source_session", "source_channel")
+        columns = [*(told if name == "nodes" else ()), *VERSIONS]
         passes = (pc.field("version") >= first) & (pc.field("version") <= last)
         return self._rows.read_where(name, columns, f"version >= {first} AND version <= {last}", passes)
 

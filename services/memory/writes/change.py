@@ -96,8 +96,8 @@ class KnownState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``node`` gives the node of an id (retired ones too, accesses counted), ``edge`` the live edge from, to and
     of a relation, ``edges_of`` the live edges at a node: those "out" of it, "in" to it or "both", of the
-    relations given or of all. ``is_live`` may say quickly that a node is there and not retired; if it does
-    not, ``node`` is asked.
+    relations given or of all. ``is_live`` may say quickly that a node is there, not retired, and nobody's
+    alone; if it does not, ``node`` is asked.
     """
 
     node: Callable[[str], Node | None]

@@ -17,7 +17,7 @@ from services.memory.writes.change import embedded_text
 from shared import subjects
 from shared.contracts import Edge, MemoryWrite, Node, Rejection, Relation, Source
 from shared.contracts.base import amended
-from shared.memory.ownership import find_owner
+from shared.memory.ownership import find_owner, is_kept_from
 from shared.text.prose import split_title
 
 if TYPE_CHECKING:
@@ -296,6 +296,26 @@ def author_of(write: MemoryWrite) -> str:
     """Whose a write is: its sender's, or a person's if the front desk keeps what one told it."""
     kept = write.sender == subjects.NEXUS and write.asker == subjects.USER
     return subjects.USER if kept else write.sender
+
+
+def writer_of(write: MemoryWrite) -> str:
+    """As whom a write finds what it changes (``find_reader``): one of the people if one is named."""
+    if write.sender == subjects.MEMORY_DAEMON:
+        return subjects.USER
+    if author_of(write) != subjects.USER:
+        return write.sender
+    named = write.audience if write.sender == subjects.NEXUS else write.person
+    return (
+        subjects.USER
+        if write.sender == subjects.USER and named in ("", subjects.USER)
+        else subjects.PERSON + named
+    )
+
+
+def require_found(node: Node | None, writer: str) -> None:
+    """Raise ValueError if a node is one of the people's alone, and not the writer's."""
+    if node is not None and is_kept_from(node, writer):
+        raise ValueError(f"{node.id} is not in memory, or is the memory of another person")
 
 
 def sign_node(node: Node, sender: str) -> Node:

@@ -34,8 +34,10 @@ from services.memory.writes.gate import (
     proposal_id,
     propose_retiring,
     require_counter,
+    require_found,
     sign_edge,
     sign_node,
+    writer_of,
 )
 from shared import subjects
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation
@@ -60,7 +62,8 @@ def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> 
 
     What an agent writes is signed with its name. A node of another's that it replaces or retires stays, and
     so does one that it supersedes: a proposal, one for each agent and node, contradicts it instead. An edge
-    of another's that it writes again stays too, and one that it unlinks makes the write an error.
+    of another's that it writes again stays too, and one that it unlinks makes the write an error, as
+    does what is another person's alone.
 
     A vector counts if the text is new; the daemon's own writes (sender "memory") may name what is gone
     meanwhile: that part of them is skipped.
@@ -191,10 +194,12 @@ class Staging:
 
     def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
+        require_found(node, writer_of(entry.write))
         if not (node.title.isascii() and node.body.isascii()):
             title, body = drop_unseen(node.title), drop_unseen(node.body)
             node = msgspec.structs.replace(node, title=title or node.title, body=body)
         old, seen = self._node(node.id), (0, "")
+        require_found(old, writer_of(entry.write))
         if old is not None and not may_change(author_of(entry.write), old):
             if not is_same(amended(node, source=old.source, retired_version=0), old):
                 self._propose(node, old, "replace", entry, vector)
@@ -239,6 +244,7 @@ class Staging:
 
     def _apply_edge(self, edge: Edge, entry: LoggedWrite, stamp: str, *, lenient: bool) -> None:
         key, sender = key_of(edge), author_of(entry.write)
+        self._require_ends(key, entry)
         old = self._edge(key)
         if edge.relation is Relation.SUPERSEDES:
             end = self._node(edge.to_id)
@@ -255,6 +261,12 @@ class Staging:
         new = merge_edge(edge, old, entry.version, stamp)
         _require_json(new.provenance)
         self._set_edge(key, new)
+
+    def _require_ends(self, key: EdgeTuple, entry: LoggedWrite) -> None:
+        """An edge tells whoever writes it that its ends are there."""
+        for end in key[:2]:
+            if end in self._nodes or not self._known.is_live(end):
+                require_found(self._node(end), writer_of(entry.write))
 
     def _refuse_edge(self, edge: Edge) -> str:
         """Why an edge cannot be made; empty if it can."""
@@ -297,6 +309,7 @@ class Staging:
         return may_change_edge(sender, edge, self._node(edge.from_id) if sender not in TRUSTED else None)
 
     def _unlink(self, key: EdgeTuple, entry: LoggedWrite, *, lenient: bool) -> None:
+        self._require_ends(key, entry)
         edge, sender = self._edge(key), author_of(entry.write)
         if edge is not None:
             if not self._may_change(sender, edge):
@@ -314,6 +327,7 @@ class Staging:
 
     def _retire(self, node_id: str, entry: LoggedWrite, *, lenient: bool) -> None:
         node, version = self._node(node_id), entry.version
+        require_found(node, writer_of(entry.write))
         if node is None:
             if not lenient:
                 raise ValueError(f"{node_id} is not in memory, so it cannot be retired")

@@ -278,7 +278,7 @@ class Writer:
     def _known(self) -> KnownState:
         graph = self._view.graph
         return KnownState(
-            node=self._view.node, edge=graph.edge, edges_of=graph.edges_of, is_live=self._view.is_live
+            node=self._view.node, edge=graph.edge, edges_of=graph.edges_of, is_live=self._view.is_common
         )
 
     def _describe(self, change: Change) -> GraphVersion:

@@ -9,7 +9,7 @@ import msgspec
 
 from services.nexus.answers.answer_type import adds_nothing, fits_type, lacks_amount, lacks_object
 from services.nexus.answers.asked_time import HAPPENED
-from services.nexus.answers.evidence import KEPT_HERE, Evidence, find_later, multiply
+from services.nexus.answers.evidence import Evidence, find_later, is_kept_here, multiply
 from services.nexus.answers.weighing import (
     LEAST,
     LEAST_NAMED,
@@ -184,7 +184,7 @@ def _is_told_change(question: str, newer: Evidence, leader: Evidence) -> bool:
     """Whether ``newer`` was told in the conversation, tells of a change of what memory has or was told
     before, and names the thing by its noun alone ("I moved the key"), or not at all ("we use SQLite now").
     """
-    said = newer.told_here or (newer.hit.node.source.channel == KEPT_HERE and leader.told_here)
+    said = newer.told_here or (is_kept_here(newer.hit.node) and leader.told_here)
     if not (said and newer.changes):
         return False
     named = {stem_term(word) for word in _DEFINITE.findall(newer.text)}

@@ -13,6 +13,7 @@ import msgspec
 from shared.clock import parse_timestamp
 from shared.contracts import Hit, Node
 from shared.memory import Memory
+from shared.memory.ownership import PRIVATE
 from shared.text.prose import EMPTY_WORDS, find_phrases, find_stems, find_terms, split_sentences
 
 READ = 20  # Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them
@@ -39,6 +40,13 @@ ALL_SAID = 0.9
 NOTHING = 0.4
 
 TOLD_HERE, KEPT_HERE = "told", "desk"
+
+
+def is_kept_here(node: Node) -> bool:
+    """Whether a person had the desk keep it."""
+    return node.source.channel == KEPT_HERE or node.source.channel.startswith(PRIVATE)
+
+
 """The channels of what was told in a conversation: what is not kept, and what is."""
 UNTOLD = 0.75  # How near a sentence comes to what a question does not have: "who", or any word of meaning
 OPENING = frozenset("who whom whose when where which what why how".split())

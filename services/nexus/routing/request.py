@@ -21,7 +21,8 @@ class Request(Contract, frozen=True, kw_only=True):
     """A question or an email to nexus, with what is needed to answer it later.
 
     ``subject`` is None for a question. ``asked_at`` is when it was written: "in 20 minutes" counts from then.
-    ``history`` are the messages of its session before it, ``person`` is who of the people wrote it.
+    ``history`` are the messages of its session before it, ``person`` is who of the people wrote it, and
+    ``audience`` the same if it is for that one alone.
     ``understood`` is the whole message that a short one was taken for; ``before`` and ``before_route`` are
     the message before it in the conversation and what answered that, ``before_failed`` that it was not done;
     ``joined`` is both messages together if this one may add to that one, ``spoken`` are the reminders
@@ -40,6 +41,7 @@ class Request(Contract, frozen=True, kw_only=True):
     asked_at: str = ""
     history: tuple[dict[str, Any], ...] = ()
     person: str = ""
+    audience: str = ""
     understood: str = ""
     before: str = ""
     before_route: str = ""
@@ -89,6 +91,7 @@ class Request(Contract, frozen=True, kw_only=True):
             asked_at=message.created_at,
             history=history,
             person=message.person,
+            audience=message.audience,
         )
 
     @classmethod
@@ -106,6 +109,7 @@ class Request(Contract, frozen=True, kw_only=True):
             understood=self.understood,
             recipient=self.asker,
             cause=self.letter_id,
+            audience=self.audience,
         )
 
     def as_email(self, response: Response) -> Email:

@@ -20,7 +20,7 @@ from shared.language.times.days import UnclearTime, find_calendar_range, find_da
 from shared.language.times.time_parser import choose, resolve
 from shared.recurrence import describe_recurrence, format_recurrence, next_occurrence, parse_recurrence
 from shared.text.prose import find_terms
-from shared.timetable import ENDED, WAITING, due_time, format_short, move, next_time, to_timestamp
+from shared.timetable import CONCEALED, ENDED, WAITING, due_time, format_short, move, next_time, to_timestamp
 
 DEFAULT_SNOOZE = 30.0  # minutes, if the request does not say how long
 OPEN = WAITING | {DueStatus.FIRED}
@@ -279,7 +279,13 @@ def undo_change(items: Iterable[Due], undo: Sequence[Due], spoken: Sequence[str]
     known = {each.due_id: each for each in items}
     if spoken and not {each.due_id for each in undo} & set(spoken):
         raise ActionError("Another reminder was changed since, so that can no longer be undone")
-    restored = [each for each in undo if each.due_id in known and known[each.due_id].runs == each.runs]
+    restored = [
+        msgspec.structs.replace(each, text=known[each.due_id].text, audience=known[each.due_id].audience)
+        if each.text == CONCEALED
+        else each
+        for each in undo
+        if each.due_id in known and known[each.due_id].runs == each.runs
+    ]
     if not restored:
         raise ActionError("There is no change of a reminder that could be undone")
     return restored

@@ -33,6 +33,7 @@ from shared.clock import format_moment, parse_timestamp
 from shared.contracts import AskedBack, Choice, Due, DueKind, DueStatus, Email
 from shared.contracts.emails import SLOT
 from shared.errors import ActionError
+from shared.memory.ownership import audience_read_for
 from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.tasks.actions import Outcome, register_action
 from shared.timetable import (
@@ -167,6 +168,7 @@ class ReminderService:
                 what=DueKind.MAIL,
                 text=each.text,
                 requester=subjects.USER,
+                audience=audience_read_for(),
                 at=to_timestamp(each.when or request.when),
                 repeats=each.rrule,
             )
@@ -245,6 +247,7 @@ class ReminderService:
             id=context.bus.derive_id("reminded", reminder.due_id, reminder.at),
             sender=context.profile.name,
             recipient=reminder.requester,
+            audience=reminder.audience,
             subject=f"Reminder: {' '.join(reminder.text.split())}"[:500],
             body=f"{reminder.text}\n\nYou wanted to be reminded of this on {due}."
             f"{late if delay > PUNCTUAL else ''}\n{follow_up}\n"

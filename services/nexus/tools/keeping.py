@@ -31,6 +31,7 @@ from shared.errors import BusError
 from shared.language.sayings import read_sayings
 from shared.language.utterance import Act, read_utterance
 from shared.memory import Memory, WriteRefused
+from shared.memory.ownership import find_owner, is_person
 from shared.text.display import flatten, shorten_id
 from shared.text.prose import find_stems, find_terms, split_sentences, split_title, stem_term
 
@@ -69,12 +70,16 @@ async def find_kind(memory: Memory, text: str) -> tuple[str, float]:
     return max(scores.items(), key=lambda found: found[1])
 
 
-async def keep(context: ToolContext, request: Request, fact: str, replaces: str = "") -> Answer:
+async def keep(
+    context: ToolContext, request: Request, fact: str, replaces: Node | None = None, *, for_team: bool = False
+) -> Answer:
     """Store ``fact`` as the person's own, once for each request; says what was kept, or why it was not.
 
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
-    the place of the memory ``replaces``.
+    the place of the memory ``replaces``, and is for whom that is; else of several people for this one alone,
+    or ``for_team``.
     """
+    for_team = for_team or (replaces is not None and not is_person(find_owner(replaces)))
     fact = name_subject(WAYS["tail"].sub("", fact) or fact, request)
     if says_only_it(fact):
         asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
@@ -94,8 +99,8 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
         metadata={"person": request.person} if request.person else {},
     )
     try:
-        ends = [Edge(from_id=node.id, to_id=replaces, relation=Relation.SUPERSEDES)] if replaces else []
-        await context.agent.memory.keep_said(node, edges=ends)
+        ends = [Edge(from_id=node.id, to_id=replaces.id, relation=Relation.SUPERSEDES)] if replaces else []
+        await context.agent.memory.keep_said(node, edges=ends, for_team=for_team)
     except WriteRefused as refused:
         known = refused.rejection.existing if refused.rejection else None
         if known and find_stems(node_statement(known)) == find_stems(fact):
@@ -106,10 +111,16 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
     except BusError as error:
         return Answer(text=f"It may not be kept: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
     return Answer(
-        text=f"I shall remember: {flatten(fact, 400)}\nTo erase it for good: mailroom memory forget "
-        f"{shorten_id(node.id)}",
+        text=f"I shall remember{_for_whom(request, for_team)}: {flatten(fact, 400)}\n"
+        f"To erase it for good: mailroom memory forget {shorten_id(node.id)}",
         citations=(node.id,),
     )
+
+
+def _for_whom(request: Request, for_team: bool) -> str:
+    if not request.audience:
+        return ""
+    return " for the team" if for_team else " for you alone (say 'for the team' for all)"
 
 
 def offer_to_keep(before: str, fact: str) -> Answer:
@@ -196,7 +207,7 @@ async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
     is_sure = ended or CHANGES.search(request.text) or (known and CORRECTS.match(request.text))
     if request.utterance.act is Act.STATEMENT and not is_sure:
         return offer_to_keep(f"Memory holds: {known}" if known else "Memory has nothing like that yet.", fact)
-    kept = await keep(context, request, fact, ended.id if ended else "")
+    kept = await keep(context, request, fact, ended)
     if not known:
         return kept
     held = f"{kept.text}\nUntil now memory held: {known}"
@@ -298,6 +309,10 @@ CORRECT = Tool(
 
 async def remember(context: ToolContext, request: Request, words: Words) -> Answer:
     """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that."""
+    for_team = bool(request.audience and WAYS["for_team"].search(request.text))
+    if request.audience:
+        said = WAYS["for_me"].sub("", WAYS["for_team"].sub("", request.text, count=1), count=1)
+        request = msgspec.structs.replace(request, text=said)
     corrected = CORRECTS.sub("", request.text, count=1)
     if corrected != request.text and not WAYS["remember_lead"].match(corrected):
         return await correct(context, request, words)
@@ -307,7 +322,7 @@ async def remember(context: ToolContext, request: Request, words: Words) -> Answ
         return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     if len(fact.split()) < 2 or WAYS["nothing"].fullmatch(fact):
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
-    return await keep(context, request, fact)
+    return await keep(context, request, fact, for_team=for_team)
 
 
 _KEPT = ("tool:remember", "tool:correct")

@@ -100,7 +100,13 @@ class ToolContext:
         return await asyncio.to_thread(read_reports, things) if asks else things
 
     def make_goal(self, request: Request) -> tuple[Entry, str]:
-        """The submission of a goal for ``request``, and its id, which is derived from the request's."""
+        """The submission of a goal for ``request``, and its id, which is derived from the request's.
+
+        The goal is the team's: of a conversation that is one person's alone only the message is in it.
+        """
+        if request.audience:
+            text = request.wrote or request.text
+            request = msgspec.structs.replace(request, history=(), talk=None, wrote=text)
         goal_id = f"goal_{self.agent.bus.derive_id('goal', request.asker, request.key)}"
         goal = {
             "text": request.text,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import click
 import msgspec
@@ -93,9 +93,22 @@ from shared.views.memory_change import MemoryChange, author_of
 @click.option("--id", "node_id", default="", metavar="ID", help="Write under this id: changes what has it.")
 @click.option("--session", default="", metavar="ID", help="The session it comes from.")
 @click.option("--insist", is_flag=True, help="Store it even if the write gate refuses it.")
+@click.option(
+    "--for",
+    "audience",
+    type=click.Choice(["me", "team"]),
+    help="For whom it is, where there are several people [me; if it is there, whose it was].",
+)
 @json_option
 def add(
-    title: str, body: str, node_id: str, session: str, insist: bool, as_json: bool, **fields: Any
+    title: str,
+    body: str,
+    node_id: str,
+    session: str,
+    insist: bool,
+    audience: Literal["me", "team"] | None,
+    as_json: bool,
+    **fields: Any,
 ) -> None:
     """Add a memory, and print its id; with --id change one.
 
@@ -111,7 +124,7 @@ def add(
     if node_id:
         fields["id"] = node_id
     node = build(Node, title=title.strip(), body=text, source=source, **fields)
-    change = MemoryChange(nodes=(node,), insist=insist)
+    change = MemoryChange(nodes=(node,), insist=insist, audience=audience or "")
     written = write(change, as_json=as_json, insist="the same command with --insist")
     # Memory remembers for long that a write was applied, but not its ids.
     written = msgspec.structs.replace(written, ids=written.ids or (node.id,))
@@ -366,6 +379,21 @@ def restore(ids: tuple[str, ...], as_json: bool) -> None:
     if held := [node.id for node in nodes if not node.retired_version and not node.valid_to]:
         raise MailroomError(f"{', '.join(held)} was neither retired nor ended, so nothing was restored")
     _set_end(nodes, "", "Restored", as_json)
+
+
+@click.command(epilog=format_examples("mailroom memory share 0193c9"))
+@ids_argument
+@click.option("--back", is_flag=True, help="Instead: keep them for yourself alone again.")
+@json_option
+def share(ids: tuple[str, ...], back: bool, as_json: bool) -> None:
+    """Give the memories with these IDs to the team.
+
+    They were yours alone. What the team has read stays known to it, whatever is taken back.
+    """
+    nodes = tuple(amended(node, updated_at="") for node in _require_nodes(ids, "shared"))
+    written = write(MemoryChange(nodes=nodes, insist=True, audience="me" if back else "team"))
+    done = f"{'Yours alone' if back else 'Shared'}: {', '.join(node.id for node in nodes)}"
+    print_result(written, f"{done} (graph version {written.version})", as_json)
 
 
 def _require_nodes(names: Sequence[str], done: str) -> list[Node]:

@@ -1,0 +1,338 @@
+"""Ana and Ben in one office: what Ana tells the desk, is reminded of and writes is no business of Ben's."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx2
+import nats.errors
+import pytest
+import pytest_asyncio
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from services.gateway.api import TABLE
+from shared import subjects
+from shared.access.credentials import Tokens, create_link
+from shared.access.scopes import Scope
+from shared.bus.identity import ensure_keys
+from shared.contracts import Question
+from tests.support.gateway import RunningGateway
+from tests.support.mcp_hosts import connect
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DESK = "/api/v1/desk/sessions"
+SECRET = "gaillardia"
+USERS = """ana = { role = "member" }
+ben = { role = "admin" }
+"""
+STREAMED = ("/api/v1/events", "/progress")
+
+
+class People:
+    """The office, and a client of each of the two: what Ana did is in ``ids``."""
+
+    def __init__(self, gateway: RunningGateway, ana: httpx2.AsyncClient, ben: httpx2.AsyncClient) -> None:
+        self.gateway, self.ana, self.ben = gateway, ana, ben
+        self.ids: dict[str, str] = {}
+        self.heard = ""
+        """What Ben was told live while Ana was at it."""
+
+
+async def say(client: httpx2.AsyncClient, session: str, text: str) -> dict[str, Any]:
+    """The turn of a message to the desk, answered."""
+    answer = await client.post(f"{DESK}/{session}/messages", json={"text": text}, timeout=60)
+    assert answer.status_code < 300, answer.text
+    turn: dict[str, Any] = answer.json()
+    while turn["state"] == "waiting":
+        turn = (await client.get(f"{DESK}/{session}/messages/{turn['id']}")).json()
+        await asyncio.sleep(0.1)
+    return turn
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[People]:
+    gateway = RunningGateway(tmp_path_factory.mktemp("office"), MAILROOM_LINKER_INTERVAL="3600")
+    gateway.config.gateway.mkdir(parents=True, exist_ok=True)
+    (gateway.config.gateway / "users.toml").write_text(USERS)
+    ensure_keys(gateway.config.keys, ["user-ana", "user-ben"])
+    try:
+        await gateway.open("memory", "nexus", "conductor", "scout")
+        tokens = Tokens(gateway.config)
+        secrets = [tokens.add(f"of-{name}", Scope.ADMIN, person=name) for name in ("ana", "ben")]
+        ana, ben = (
+            httpx2.AsyncClient(
+                base_url=gateway.url, headers={"Authorization": f"Bearer {secret}"}, timeout=30
+            )
+            for secret in secrets
+        )
+        async with ana, ben:
+            people = People(gateway, ana, ben)
+            listening = asyncio.create_task(listen(people))
+            await tell(people)
+            await asyncio.sleep(0.5)
+            listening.cancel()
+            yield people
+    finally:
+        await gateway.close()
+
+
+async def listen(people: People) -> None:
+    async with people.ben.stream("GET", "/api/v1/events", timeout=None) as answer:
+        async for line in answer.aiter_lines():
+            people.heard += line
+
+
+async def tell(people: People) -> None:
+    """What Ana does."""
+    ana, ids = people.ana, people.ids
+    ids["told"] = (await say(ana, "anas", f"remember that my locker has a {SECRET} in it"))["id"]
+    ids["asked"] = (await say(ana, "anas", "what does my locker have in it?"))["id"]
+    turn = await say(ana, "anas", f"remind me in 40 days to water the {SECRET}")
+    ids["due"] = re.search(r"reminder (r\w+)", turn["answer"]["text"])[1]  # type: ignore[index]
+    soon = {"text": "Set", "params": {"text": f"smell the {SECRET}", "when": "in 1 second"}}
+    done = await ana.post("/api/v1/actions/set_reminder", json=soon, timeout=60)
+    assert done.json()["status"] == "completed", done.text
+    letter = {"to": "scout", "subject": f"The {SECRET}", "body": f"What is a {SECRET}?"}
+    written = (await ana.post("/api/v1/mail", json=letter)).json()
+    ids["letter"], ids["letter_number"] = written["id"], str(written["number"])
+
+    async def is_reminded() -> bool:
+        mail = (await ana.get("/api/v1/mail")).json()["mail"]
+        found = [each for each in mail if each["sender"] == "nexus" and SECRET in each["body"]]
+        if found:
+            ids.update(mail_number=str(found[0]["number"]), mail=found[0]["id"])
+        return bool(found)
+
+    await eventually(is_reminded, 60)
+    nodes = (await ana.get("/api/v1/memory/search", params={"q": "my locker"})).json()["hits"]
+    ids["node"] = next(hit["node"]["id"] for hit in nodes if SECRET in hit["node"]["title"])
+
+
+async def test_ana_sees_what_is_hers(office: People) -> None:
+    turn = (await office.ana.get(f"{DESK}/anas/messages/{office.ids['told']}")).json()
+    assert "for you alone" in turn["answer"]["text"]
+    asked = (await office.ana.get(f"{DESK}/anas/messages/{office.ids['asked']}")).json()
+    assert SECRET in asked["answer"]["text"]
+    items = (await office.ana.get("/api/v1/timetable", params={"everything": "true"})).json()["items"]
+    assert sum(SECRET in each["text"] for each in items) == 2
+    assert [each["title"] for each in (await office.ana.get(DESK)).json()["sessions"]]
+    assert SECRET in (await office.ana.get("/api/v1/export")).text
+
+
+def paths_of(path: str, ids: dict[str, str], seqs: range) -> list[str]:
+    """The addresses of a route with each of Ana's ids in the place of its parameters."""
+    if "{stream}" in path:
+        filled = [re.sub(r"{stream[^}]*}", stream, path) for stream in ("OFFICE", "MEMORY")]
+        return [re.sub(r"{[^}]+}", str(seq), each) for each in filled for seq in seqs]
+    if path.startswith(DESK):
+        path = path.replace("{id}", "anas", 1)
+    if "{" not in path:
+        return [path]
+    return [re.sub(r"{[^}]+}", value, path) for value in {*ids.values(), "anas"}]
+
+
+async def test_ben_sees_none_of_it_at_any_address(office: People) -> None:
+    last = (await office.ana.get("/api/v1/session")).json()["position"]
+    seqs = range(1, int(last.partition("-")[0]) + 1)
+    shown, answered = [], 0
+    for endpoint in TABLE:
+        if endpoint.method != "GET" or endpoint.path.endswith(STREAMED):
+            continue
+        for path in paths_of(endpoint.path, office.ids, seqs):
+            for query in (
+                ("",) if "{" in endpoint.path else ("", "?q=locker", "?everything=true", "?text=locker")
+            ):
+                answer = await office.ben.get(path + query)
+                answered += answer.status_code == 200
+                if SECRET in answer.text:
+                    shown.append(f"{path}{query}: {answer.text[:300]}")
+    assert not shown, "\n".join(shown[:10])
+    assert answered > 60
+    assert SECRET not in office.heard
+    assert '"recipient":"nexus"' not in office.heard
+
+
+async def test_ben_finds_none_of_it_by_asking(office: People) -> None:
+    asked = (
+        "what does the locker have in it?",
+        "what are the reminders?",
+        "list all reminders",
+        "which mails are there about the locker?",
+        "cancel all reminders",
+        "undo that",
+    )
+    for number, text in enumerate(asked):
+        assert SECRET not in json.dumps(await say(office.ben, f"bens-{number}", text))
+    refused = await office.ben.post(f"{DESK}/anas/messages", json={"text": "and what did I say before?"})
+    assert SECRET not in refused.text
+    items = (await office.ana.get("/api/v1/timetable")).json()["items"]
+    assert any(each["id"] == office.ids["due"] for each in items)
+    gone = await office.ben.delete(f"/api/v1/timetable/{office.ids['due']}")
+    assert gone.status_code in (404, 422)
+    body = {"text": "List", "params": {"everything": True}}
+    listed = await office.ben.post("/api/v1/actions/list_reminders", json=body, timeout=60)
+    assert SECRET not in listed.text
+
+
+async def test_ben_asks_memory_in_vain_and_changes_nothing_of_anas(office: People) -> None:
+    node = office.ids["node"]
+    queries = {
+        "search": {"text": "locker"},
+        "get": {"ids": [node]},
+        "list": {"limit": 1000, "retired": True},
+        "edges": {"node": node},
+        "traverse": {"start": [node]},
+    }
+    for verb, query in queries.items():
+        answer = await office.ben.post(f"/api/v1/memory/{verb}", json=query)
+        assert SECRET not in answer.text, verb
+    mine = {"title": "Ben says that the locker is empty now", "id": node}
+    for change in (
+        {"nodes": [mine], "insist": True},
+        {"retire": [node]},
+        {"nodes": [{**mine, "id": "bens", "source": {"channel": "private:ana"}}], "insist": True},
+    ):
+        answer = (await office.ben.post("/api/v1/memory/write", json=change)).json()
+        assert answer.get("error") or answer.get("ids") == ["bens"], answer
+    kept = (await office.ana.post("/api/v1/memory/get", json={"ids": [node, "bens"]})).json()
+    assert [SECRET in each["title"] for each in kept] == [True]
+
+
+async def test_what_is_for_the_team_is_the_teams(office: People) -> None:
+    turn = await say(office.ana, "anas", "remember for the team that the kiln is fired on Fridays")
+    assert "for the team" in turn["answer"]["text"]
+    found = await say(office.ben, "bens", "when is the kiln fired?")
+    assert "Friday" in found["answer"]["text"]
+    # What is hers alone, given to the team and taken back
+    node = {"id": "shelf", "title": "The upper shelf of the store room belongs to Ana"}
+    for audience, seen in (("", False), ("team", True), ("me", False)):
+        change = {"nodes": [node], "audience": audience}
+        assert not (await office.ana.post("/api/v1/memory/write", json=change)).json()["error"]
+        answer = await office.ben.post("/api/v1/memory/get", json={"ids": ["shelf"]})
+        assert ("upper shelf" in answer.text) is seen
+    hers = {"nodes": [{"id": "shelf", "title": "It is Ben's"}], "audience": "me", "insist": True}
+    assert (await office.ben.post("/api/v1/memory/write", json=hers)).json()["error"]
+
+
+async def test_a_goal_is_the_teams(office: People) -> None:
+    made = await office.ana.post("/api/v1/goals", json={"text": "Say hello to the office"})
+    goal_id = made.json()["goal_id"]
+
+    async def is_over() -> bool:
+        return bool((await office.ben.get(f"/api/v1/goals/{goal_id}")).json().get("ended_at"))
+
+    await eventually(is_over, 60)
+    for client in (office.ana, office.ben):
+        assert goal_id in (await client.get("/api/v1/goals")).text
+    assert (await office.ben.get(f"/api/v1/goals/{goal_id}")).json()["person"] == "ana"
+
+
+async def test_a_persons_token_and_link_are_that_persons(office: People) -> None:
+    for client, name in ((office.ana, "ana"), (office.ben, "ben")):
+        assert (await client.get("/api/v1/session")).json()["person"] == name
+    assert (await office.ana.get("/api/v1/session")).json()["scopes"] == ["read", "submit"]  # her role
+    config, headers = office.gateway.config, {"Origin": office.gateway.url, "Sec-Fetch-Site": "same-origin"}
+    async with httpx2.AsyncClient(base_url=office.gateway.url, headers=headers) as browser:
+        code = create_link(config, "ben").partition("#")[2]
+        (await browser.post("/api/v1/session", json={"link": code})).raise_for_status()
+        assert SECRET not in (await browser.get("/api/v1/messages")).text
+    script = Tokens(config).add("nightly", Scope.ADMIN)
+    answer = await office.ben.get("/api/v1/export", headers={"Authorization": f"Bearer {script}"})
+    assert SECRET not in answer.text  # a script is nobody in particular
+
+
+async def test_an_agent_reads_and_hides_nothing_by_an_audience_of_its_own(office: People) -> None:
+    """Engineer says that its question to the desk is Ana's, and for her alone."""
+    bus = await office.gateway.office.connect("engineer")
+    question = Question(
+        sender="engineer",
+        recipient="nexus",
+        text="what does my locker have in it?",
+        person="ana",
+        audience="ana",
+    )
+    await bus.store(subjects.mail("nexus", "engineer"), question.to_json())
+    answers: list[bytes] = []
+
+    async def is_answered() -> bool:
+        answers[:] = [data for _, _, data in await office.gateway.office.stored("mail.engineer.nexus")]
+        return any(json.loads(data).get("cause") == question.id for data in answers)
+
+    await eventually(is_answered, 60)
+    assert SECRET.encode() not in b"".join(answers)
+    listed = (await office.ben.get("/api/v1/messages", params={"subject": "mail.nexus.engineer"})).json()
+    assert len(listed["messages"]) == 1
+
+
+async def test_a_host_of_mcp_sees_what_its_person_sees(office: People) -> None:
+    tokens, node = Tokens(office.gateway.config), office.ids["node"]
+    for name, sees in (("ana", True), ("ben", False)):
+        token = tokens.add(f"mcp-{name}", Scope.ADMIN, person=name)
+        async with connect(office.gateway, token, "auto") as host:
+            answers = [
+                await host.call_tool(tool, arguments)
+                for tool, arguments in (
+                    ("search_memory", {"text": "locker"}),
+                    ("read_memory", {"id": node}),
+                    ("reminders", {}),
+                    ("tail", {}),
+                    ("ask", {"text": "what does my locker have in it?"}),
+                )
+            ]
+            told = [SECRET in repr(answer) for answer in answers]
+            assert told == [sees] * len(answers) if sees else not any(told), (name, told)
+
+
+async def ask_api(client: Client, method: str, path: str, body: object = None) -> tuple[int, str]:
+    asked = json.dumps({"method": method, "path": path, "body": body}).encode()
+    answer = json.loads((await client.request("gateway.api", asked, timeout=30)).data)
+    return answer["status"], answer["body"]
+
+
+async def test_a_persons_key_asks_as_that_person_and_does_nothing_else(office: People) -> None:
+    async with AsyncExitStack() as stack:
+        opened = office.gateway.office.server.raw_client
+        clients = {name: await stack.enter_async_context(opened(f"user-{name}")) for name in ("ana", "ben")}
+        status, body = await ask_api(clients["ana"], "GET", "/api/v1/mail")
+        assert (status, SECRET in body) == (200, True)
+        status, body = await ask_api(clients["ben"], "GET", "/api/v1/mail")
+        assert (status, SECRET in body) == (200, False)
+        status, body = await ask_api(clients["ben"], "POST", "/api/v1/goals", {"text": "Say hello again"})
+        goal_id = json.loads(body)["goal_id"]
+        assert json.loads((await office.ana.get(f"/api/v1/goals/{goal_id}")).text)["person"] == "ben"
+        # Ana is a member: she may not what administrators may.
+        status, body = await ask_api(clients["ana"], "POST", "/api/v1/memory/reindex")
+        assert status == 403
+        for path in ("/api/v1/session", "/api/v1/tokens", "/healthz", "/api/v1/events"):
+            answer = await clients["ben"].request(
+                "gateway.api", json.dumps({"path": path}).encode(), timeout=9
+            )
+            assert answer.headers["Nats-Service-Error-Code"] == "400"
+        question = Question(sender="user", recipient="nexus", text="what is in my locker?", person="ana")
+        forged = {
+            "mail.nexus.user": question.to_json(),
+            "tasks.submit": b'{"text": "x", "person": "ana"}',
+            "gateway.api.user-ana": b'{"path": "/api/v1/mail"}',
+            "memory.search": b'{"text": "locker"}',
+            "memory.write.user": b"{}",
+            "$JS.API.DIRECT.GET.OFFICE": b'{"last_by_subj": "mail.user.nexus"}',
+        }
+        for subject, payload in forged.items():
+            with pytest.raises((nats.errors.NoRespondersError, nats.errors.TimeoutError)):
+                await clients["ben"].request(subject, payload, timeout=0.5)
+        heard: list[Msg] = []
+
+        async def hear(message: Msg) -> None:
+            heard.append(message)
+
+        for subject in ("audit.>", "mail.>", "gateway.api.*", ">"):
+            await clients["ben"].subscribe(subject, cb=hear)
+        await say(office.ana, "anas", "good morning")
+        assert heard == []
+        assert await office.gateway.office.stored("mail.nexus.user-ben") == []
