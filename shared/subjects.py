@@ -43,6 +43,8 @@ TURNS_BUCKET = "turns"  # The requests that wait or are open at model servers; s
 BUDGETS_BUCKET = "budgets"  # What processes use of budgets that they share; see shared.reasoning.entries
 IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
+GATEWAY_BUCKET = "gateway"
+"""What the gateways of an office share: sessions, links, tokens (their hashes), how far people were told."""
 PRESENCE_TTL = 45.0  # Seconds until the presence of a process expires
 PRESENCE_INTERVAL = PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
@@ -345,6 +347,11 @@ def turn(server: str, agent: str, request: str) -> str:
 def share(budget: str, agent: str, instance: str) -> str:
     """What a process of an agent has of a budget that it shares with others."""
     return f"$KV.{BUDGETS_BUCKET}.{budget}.{agent}.{instance}"
+
+
+def shared_entry(key: str) -> str:
+    """An entry of what the gateways share, which they alone read and write."""
+    return f"$KV.{GATEWAY_BUCKET}.{key}"
 
 
 def bucket_stream(bucket: str) -> str:

@@ -63,6 +63,7 @@ class Bus:
         self._secret = b""
         self._url = ""
         self._last_error = ""
+        self.derivation = b""  # What ``derive_id`` uses for the key, where processes have keys of their own
         self.reconnected_at = float("-inf")
         """When the connection was last up again after it was lost, by the monotonic clock."""
         self.reconnected = asyncio.Event()
@@ -149,7 +150,7 @@ class Bus:
 
     def derive_id(self, *parts: str) -> str:
         """The same id for the same parts in every process of this name; others cannot guess it."""
-        digest = hmac.digest(self._secret, "\0".join(parts).encode(), "sha256")
+        digest = hmac.digest(self.derivation or self._secret, "\0".join(parts).encode(), "sha256")
         return digest.hex()[:32]
 
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:

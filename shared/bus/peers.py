@@ -329,7 +329,13 @@ class Lease:
         self._holder = holder
         self._liveness = Liveness(bus, holder)
         self._seq = 0
+        self._written_at = float("-inf")
         self._renewing: asyncio.Task[None] | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds it for certain, also if it was frozen until now."""
+        return not self.lost.is_set() and time.monotonic() - self._written_at < subjects.LEASE_TTL - RENEW
 
     async def acquire(self, waiting: Callable[[Holder], Awaitable[None]]) -> None:
         """Take the lease as soon as it is free; ``waiting`` is called once for each holder before that."""
@@ -373,8 +379,9 @@ class Lease:
 
     async def _write(self, payload: bytes, headers: dict[str, str] | None = None) -> None:
         guard = {"Nats-Expected-Last-Subject-Sequence": str(self._seq)}
+        begun = time.monotonic()
         answer = await self._bus.store(self._subject, payload, headers={**guard, **(headers or {})})
-        self._seq = int(answer["seq"])
+        self._seq, self._written_at = int(answer["seq"]), begun
 
     async def _renew(self) -> None:
         while not self.lost.is_set():

@@ -88,6 +88,7 @@ def _streams() -> list[dict[str, Any]]:
         _bucket(subjects.TURNS_BUCKET, ttl=subjects.TURN_TTL),
         _bucket(subjects.BUDGETS_BUCKET, ttl=subjects.BUDGET_TTL),
         _bucket(subjects.IDENTITIES_BUCKET),
+        {**_bucket(subjects.GATEWAY_BUCKET), "allow_msg_ttl": True},
     ]
 
 

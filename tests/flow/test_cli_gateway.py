@@ -15,17 +15,12 @@ import pytest
 
 from services.cli.api import find_login, login_path
 from shared import settings, subjects
-from shared.access.credentials import (
-    Tokens,
-    find_address,
-    keep_command_token,
-    read_command_token,
-    write_address,
-)
+from shared.access.credentials import find_address, keep_command_token, read_command_token, write_address
 from shared.access.scopes import Scope
 from shared.contracts import ResultOutcome, TaskStatus
 from tests.flow.test_approvals import answered, ask
 from tests.flow.test_cli import heard, stand_in
+from tests.support.access import Tokens
 from tests.support.server import Server, environment, run_mailroom
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("office_gateway")]

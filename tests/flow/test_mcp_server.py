@@ -19,8 +19,8 @@ from services.cli.commands.mcp_hosts import HOSTS
 from services.gateway.mcp import door
 from services.gateway.mcp.tasks import EXTENSION
 from services.gateway.security.authentication import Authenticator, Credential
-from shared.access.credentials import Tokens
 from shared.subjects import CONDUCTOR, CRITIC, GATEWAY, MEMORY_DAEMON, NEXUS
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 from tests.support.mcp_hosts import ERAS, call, connect, connect_by_pipes, headers_of, make_token
 from tests.support.waiting import eventually
