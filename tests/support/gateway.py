@@ -14,7 +14,6 @@ from shared.access.scopes import Scope
 from tests.support.access import Tokens, create_link
 from tests.support.office import Office
 
-
 _numbers = itertools.count()
 
 

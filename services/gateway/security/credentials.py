@@ -53,6 +53,7 @@ class Tokens:
             )
         if self._people.find(name):
             raise MailroomError(f"{name!r} is a person's name", "Choose another: it says who did something")
+        await self._bucket.refresh()
         known, secret, moment = self._find_any(name), make_secret(TOKEN_PREFIX), now()
         taken = MailroomError(f"There is a token {name!r} already", "Choose another name, or revoke that one")
         if known and not known.expired:
