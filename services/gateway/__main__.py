@@ -119,19 +119,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         words=words,
         thoughts=thoughts,
     )
-    server = _Server(
-        uvicorn.Config(
-            build_app(gateway),
-            http=PatientProtocol,
-            log_config=None,
-            access_log=False,  # addresses hold one-time links
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,  # anybody on this machine could name another address
-            timeout_graceful_shutdown=GRACE,
-            timeout_keep_alive=KEEP_ALIVE,
-        )
-    )
+    server = _make_server(gateway)
     presence = _PresenceWriter(config, profile, bus)
 
     def work() -> list[Coroutine[Any, Any, None]]:
@@ -164,6 +152,22 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         await presence.remove()
         store.close()
         os.close(place.lock)
+
+
+def _make_server(gateway: Gateway) -> "_Server":
+    return _Server(
+        uvicorn.Config(
+            build_app(gateway),
+            http=PatientProtocol,
+            log_config=None,
+            access_log=False,  # addresses hold one-time links
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,  # anybody on this machine could name another address
+            timeout_graceful_shutdown=GRACE,
+            timeout_keep_alive=KEEP_ALIVE,
+        )
+    )
 
 
 class _Server(uvicorn.Server):
