@@ -92,8 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_dir: Path | None = None
     """The folder of the embedding model; default ``$XDG_CACHE_HOME/mailroom/models``, with ``web`` beside."""
     embedding: str = ""
-    """Another embedding model, as ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``; empty:
-    the one that comes with Mailroom."""
+    """Another embedding model: ``openai:``, ``ollama:`` or ``sentence-transformers:NAME``; empty: our own."""
     embedding_url: str = ""
     """The address of its server, as for an OpenAI-compatible one."""
     embedding_key: str = ""
@@ -129,15 +128,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prices: Prices = {}
     """Prices of models by their names, such as openai:gpt-5=1.25/10; without one only tokens are counted."""
     brain_fallback: tuple[str, ...] = ()
-    """The models that are asked, in this order, where ``brain`` cannot answer; at a server of one's own as
-    ``openai:MODEL@http://127.0.0.1:11434/v1``."""
+    """The models asked, in this order, where ``brain`` cannot answer; one's own as ``openai:MODEL@URL``."""
     brain_concurrency: Annotated[int, Meta(ge=0, le=1_000)] = 0
     """The most requests that all agents have open at one model server; 0: 2 at one's own, 16 at others."""
     brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     """The most tokens of one model in a minute, of all agents together; 0: what its server says it allows."""
     brain_plan: str = ""
-    """The model that makes plans, written as a fallback; empty: that of ``brain``, which is asked too where
-    this one cannot answer."""
+    """The model that makes plans, written as a fallback; empty: ``brain``, asked too where it cannot."""
     brain_review: str = ""
     """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
@@ -189,6 +186,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
+    approvals: dict[str, Literal["member", "approver", "admin"]] = {}
+    """Who answers approvals, by their risk or rule, as ``high=admin,reach=member``; others: approvers."""
+    second_person: bool = False
+    """Whether nobody may grant what their own goal asks for."""
     max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
@@ -259,8 +260,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     smtp_recipients: tuple[str, ...] = ()
     """The only addresses that agents may send mail to."""
     deliver: dict[str, Any] = {}
-    """By which channels people are told what happens: ``[deliver]`` and ``[deliver.CHANNEL]`` of
-    mailroom.toml, as docs/delivery.md describes."""
+    """By which channels people are told: ``[deliver]`` and ``[deliver.CHANNEL]``; docs/delivery.md."""
     deliver_secrets: dict[str, str] = {}
     """The channels' secrets in the environment (DELIVER_PREFIX); the gateway alone gets them."""
     http_timeout: Seconds = 20.0
@@ -482,7 +482,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "keep", "memory_keep", "prices", "leaves"):
+    if name in ("replicas", "keep", "memory_keep", "prices", "leaves", "approvals"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if get_origin(get_type_hints(Settings).get(name)) is tuple:

@@ -241,11 +241,13 @@ def record(agent: str, kind: str, record_id: str) -> str:
     return f"record.{agent}.{kind}.{record_id}"
 
 
-DELIVERY, REPLY, INBOX = "delivery", "reply", "inbox"
-GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX)
-"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, and what they
-took out of the inbox.
+DELIVERY, REPLY, INBOX, LIMITS = "delivery", "reply", "inbox", "limits"
+GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX, LIMITS)
+"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, what they took
+out of the inbox, and what each may use.
 """
+EVERYONE = "_"  # The id of the record of limits for people without a record of their own
+GOALS_OF = "goals_of"  # The kind of the conductor's records of the goals of people who have limits
 PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people took out of the inbox
 
 

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from services.gateway.api.limits import require_room
 from services.gateway.call import Gateway
 from services.gateway.delivery.events import LogReader
 from services.gateway.delivery.sender import FIRST_PAUSE, GIVE_UP, pause_after
@@ -342,5 +343,6 @@ async def _submit(gateway: Gateway, hooks: HookFile, name: str, request: Request
     person = f"webhook:{name}"
     goal_id = derive_goal_id(gateway.bus, person, delivery)
     submission = make_body(text, context, goal_id, person=person) | {"priority": hook.priority}
+    await require_room(gateway, person, goal_id)
     await submit_once(gateway.bus, submission, delivery)
     return goal_id

@@ -146,6 +146,8 @@ from shared.contracts.records import (
     Instructions,
     LettersDropped,
     OfficeState,
+    PersonGoals,
+    PersonLimits,
     Presence,
     PutAside,
     Setback,

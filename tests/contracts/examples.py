@@ -551,6 +551,22 @@ EXAMPLES: tuple[c.Contract, ...] = (
         chain="2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
         marks="n4bQgSwmtGs=",
     ),
+    c.PersonLimits(
+        **header(63, "gateway", "user"),
+        person="ada",
+        day_tokens=200_000,
+        day_cost=1.5,
+        open_goals=3,
+        day_goals=20,
+        by="bob",
+    ),
+    c.PersonGoals(
+        **header(64, "conductor", "user"),
+        person="ada",
+        day="2026-11-30",
+        today=("goal_1", "goal_2"),
+        opened=("goal_2",),
+    ),
     c.LettersDropped(**header(62, "admin", "user"), numbers=(814,)),
     c.InboxChanged(**(header(61, "gateway", "user") | {"person": "ada"}), put_aside=(PUT_ASIDE,)),
     c.Instructions(

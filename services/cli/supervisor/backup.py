@@ -222,8 +222,9 @@ class BackupWriter:
     async def _save_streams(self, server: Snapshots) -> list[SavedStream]:
         """Every stream, at a moment of its own, so that together they are as after a crash.
 
-        First how far people were told, then OFFICE: what the others have more is done again,
-        and its durables deliver again what was acknowledged since before. Orders to forget go last, and there must be none more than before.
+        First how far people were told, then OFFICE: what the others have more is done again, and its durables
+        deliver again what was acknowledged since before. Orders to forget go last, and there must be none
+        more than before.
         """
         shared = subjects.bucket_stream(subjects.GATEWAY_BUCKET)
         order = (shared, subjects.OFFICE, subjects.MEMORY, "", subjects.FORGETTING)
