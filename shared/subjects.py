@@ -351,9 +351,9 @@ def share(budget: str, agent: str, instance: str) -> str:
     return f"$KV.{BUDGETS_BUCKET}.{budget}.{agent}.{instance}"
 
 
-def shared_entry(key: str) -> str:
+def shared_entry(kind: str, name: str) -> str:
     """An entry of what the gateways share, which they alone read and write."""
-    return f"$KV.{GATEWAY_BUCKET}.{key}"
+    return f"$KV.{GATEWAY_BUCKET}.{kind}.{name}"
 
 
 def bucket_stream(bucket: str) -> str:

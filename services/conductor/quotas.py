@@ -18,6 +18,7 @@ from shared.queries.limits import (
     read_standing,
 )
 
+MOST = 1_000  # The goals of a day that are counted
 KEPT = 200  # Goals of a person that are looked through to see whether they are open, where none are limited
 
 
@@ -39,7 +40,7 @@ class Quotas:
         limits = await read_limits(self._bus, goal.person) if goal.person else None
         if limits is None:
             return Admitted(goal)
-        own = msgspec.structs.replace(limits, person=goal.person)
+        own = msgspec.structs.replace(limits, whose=goal.person)
         budget = limited_budget(goal.budget, goal.goal_id, own)
         refused = ""
 
@@ -63,7 +64,7 @@ class Quotas:
             goals,
             id=generate_id(),
             created_at=generate_iso_timestamp(),
-            today=(*goals.today, goal.goal_id),
+            today=(*goals.today, goal.goal_id)[-MOST:],
             opened=(*opened, goal.goal_id),
         )
         subject = subjects.record(subjects.CONDUCTOR, subjects.GOALS_OF, id_of(goal.person))

@@ -213,6 +213,7 @@ def _timers_and_runtime() -> Iterator[Channel]:
     yield _channel(subjects.turn, "runtime", Json)
     yield _channel(subjects.share, "runtime", Json)
     yield _channel(subjects.identity, "runtime", list[str])
+    yield _channel(subjects.shared_entry, "runtime", Json)
     yield _channel(subjects.peer, "runtime", Json, answer=dict[str, list[int]])
     yield _channel(subjects.position, "runtime", Json, answer=Json)
     yield _channel(subjects.max_deliveries, "runtime", Json)

@@ -206,7 +206,7 @@ def _gateway_rights() -> Rights:
             subjects.presence(name, "*"),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *(subjects.seal(stream) for stream in subjects.LOG),
-            subjects.shared_entry(">"),
+            subjects.shared_entry("*", "*"),
             f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.GATEWAY_BUCKET)}",
             subjects.lease(name),
             _direct_get(subjects.bucket_stream(subjects.LEASES_BUCKET), subjects.lease(name)),

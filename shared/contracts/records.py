@@ -239,23 +239,23 @@ class InboxChanged(Envelope, frozen=True, kw_only=True, tag="inbox_changed.v1"):
 class PersonLimits(Envelope, frozen=True, kw_only=True, tag="person_limits.v1"):
     """The gateway's record of what the goals of a person may use in a day (UTC), and how many there may be.
 
-    ``open_goals`` at once, ``day_goals`` in a day; 0 is no limit. ``by`` is who set it.
+    ``whose``: the person's name, or ``everyone``. ``open_goals`` at once, ``day_goals`` in a day; 0 is no
+    limit.
     """
 
-    person: str
+    whose: str
     day_tokens: Count = 0
     day_cost: Annotated[float, require_count] = 0.0
     open_goals: Count = 0
     day_goals: Count = 0
-    by: str = ""
 
 
 class PersonGoals(Envelope, frozen=True, kw_only=True, tag="person_goals.v1"):
     """The conductor's record of the goals of a person who has limits: those of a ``day`` (UTC), as
-    2026-01-02, and those that may still be open.
+    2026-01-02, and those that may still be open; ``whose`` is the name.
     """
 
-    person: str
+    whose: str
     day: str
     today: tuple[Token, ...] = ()
     opened: tuple[Token, ...] = ()

@@ -42,7 +42,7 @@ async def read_goals_of(bus: Bus, person: str) -> tuple[PersonGoals, int]:
     if record is not None and record.value.day == day:
         return record.value, record.seq
     opened = record.value.opened if record else ()
-    goals = PersonGoals(sender=subjects.CONDUCTOR, person=person, day=day, opened=opened)
+    goals = PersonGoals(sender=subjects.CONDUCTOR, whose=person, day=day, opened=opened)
     return goals, record.seq if record else 0
 
 
@@ -89,7 +89,7 @@ def limited_budget(budget: GoalBudget | None, goal_id: str, limits: PersonLimits
         goal_id=known.goal_id,
         tokens=known.tokens,
         cost=known.cost,
-        person=id_of(limits.person),
+        person=id_of(limits.whose),
         day_tokens=limits.day_tokens,
         day_cost=limits.day_cost,
     )
@@ -103,8 +103,10 @@ async def list_standings(bus: Bus) -> tuple[PersonStanding, ...]:
     )
     people: dict[str, None] = {}
     for subject in (*sorted(limits), *sorted(goals)) if limits else ():
-        record = await read_record(bus, subject, PersonLimits if subject in limits else PersonGoals)
-        if record is not None:
-            people[record.value.person] = None
+        if subject in limits:
+            limited = await read_record(bus, subject, PersonLimits)
+            people |= {limited.value.whose: None} if limited else {}
+        elif (counted := await read_record(bus, subject, PersonGoals)) is not None:
+            people[counted.value.whose] = None
     found = [(person, await read_limits(bus, person)) for person in people]
     return tuple([await read_standing(bus, person, own) for person, own in found if own is not None])

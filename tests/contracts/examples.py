@@ -47,7 +47,14 @@ def _id(number: int) -> str:
     return f"019b7f0a-1c2b-7000-8000-{number:012d}"
 
 
-BUDGET = c.GoalBudget(goal_id="goal_20260102_140000_000000_1", tokens=200_000, cost=1.5)
+BUDGET = c.GoalBudget(
+    goal_id="goal_20260102_140000_000000_1",
+    tokens=200_000,
+    cost=1.5,
+    person="ada",
+    day_tokens=900_000,
+    day_cost=4.5,
+)
 SAID = c.Said(
     text="Run the tests of /srv/project",
     by="conductor",
@@ -552,17 +559,16 @@ EXAMPLES: tuple[c.Contract, ...] = (
         marks="n4bQgSwmtGs=",
     ),
     c.PersonLimits(
-        **header(63, "gateway", "user"),
-        person="ada",
+        **(header(63, "gateway", "user") | {"person": "bob"}),
+        whose="ada",
         day_tokens=200_000,
         day_cost=1.5,
         open_goals=3,
         day_goals=20,
-        by="bob",
     ),
     c.PersonGoals(
         **header(64, "conductor", "user"),
-        person="ada",
+        whose="ada",
         day="2026-11-30",
         today=("goal_1", "goal_2"),
         opened=("goal_2",),

@@ -50,7 +50,7 @@ async def set_limits(call: Call, body: Limits) -> None:
     async def attempt() -> None:
         record = await read_record(bus, subject, PersonLimits)
         limits = PersonLimits(
-            sender=subjects.GATEWAY, person=person, by=call.person.name, **msgspec.structs.asdict(body)
+            sender=subjects.GATEWAY, person=call.person.name, whose=person, **msgspec.structs.asdict(body)
         )
         await bus.commit([seal(subject, limits, expect=record.seq if record else 0)])
 

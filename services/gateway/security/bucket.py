@@ -114,7 +114,7 @@ class Bucket:
         headers |= {} if data else {"KV-Operation": "DEL"}
         headers |= {"Nats-TTL": f"{lifetime:.0f}s"} if lifetime else {}
         try:
-            answer = await self._bus.store(subjects.shared_entry(key), data, headers=headers)
+            answer = await self._bus.store(subjects.shared_entry(kind, name), data, headers=headers)
         except BusUnavailable:
             raise
         except BusError as error:
@@ -137,13 +137,13 @@ class Bucket:
         """Read what was written since the last time; raises BusError."""
         asked = time.monotonic()
         whole = whole or asked - self._whole_at > WHOLE
-        position, seen, prefix = (1 if whole else self._next), set[str](), subjects.shared_entry("")
+        position, seen = (1 if whole else self._next), set[str]()
         stream = subjects.bucket_stream(subjects.GATEWAY_BUCKET)
         while True:
             request = {"seq": position, "next_by_subj": ">", "batch": PAGE}
             page = [each async for each in self._bus.read(stream, request)]
             for each in page:
-                key = each.subject.removeprefix(prefix)
+                key = ".".join(each.subject.split(".")[2:])
                 self._take(key, each.data, each.seq)
                 seen.add(key)
             position = page[-1].seq + 1 if page else position
