@@ -164,7 +164,7 @@ class Conductor(Agent):
         stored = await self._store.find(goal.goal_id)
         if stored is not None and goal.submitted_at != stored.goal.submitted_at:
             return await self._answer_repeated(goal, stored.goal, seq)
-        if stored is None and sender == subjects.USER and not refused:
+        if stored is None and goal.person and not refused:
             goal, refused = await self._quotas.admit(goal)
         stored = stored or StoredGoal(goal, 0)
         # Also for a goal that is planned: the process that planned it may have died before it was set.

@@ -143,7 +143,8 @@ def as_senders(submission: Submission, sender: str) -> Submission:
     """A submission of ``sender`` as it counts: people's goals are no parts, agents' are no person's.
 
     Those of agents are at most HIGH: URGENT is left to people, so that no number of an agent's goals fills
-    the lane of a person's urgent tasks. Whom an agent wants one for counts from a witness alone.
+    the lane of a person's urgent tasks. Whom an agent wants one for, and which person that is, counts from a
+    witness alone.
     """
     if sender == subjects.USER:
         # Whose day's budget it is follows from who submits it.
@@ -154,7 +155,7 @@ def as_senders(submission: Submission, sender: str) -> Submission:
     urgent = submission.priority is TaskPriority.URGENT
     return msgspec.structs.replace(
         submission,
-        person="",
+        person=submission.person if sender in WITNESSES and submission.requester == subjects.USER else "",
         priority=TaskPriority.HIGH if urgent else submission.priority,
         asker=submission.asker if sender in WITNESSES else "",
     )

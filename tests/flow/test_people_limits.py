@@ -132,6 +132,26 @@ class TestQuota:
             await limit(admin, "everyone")
         assert (await submit(dan)).status_code == 202
 
+    async def test_what_the_desk_starts_for_a_person_counts_and_what_an_agent_wants_does_not(
+        self, running: RunningGateway, clients
+    ) -> None:
+        admin = clients("eve8", Scope.ADMIN)
+        clients("gil")
+        await limit(admin, "gil", day_goals=1)
+        for sender, requester in ((subjects.NEXUS, subjects.USER), (subjects.CORTEX, subjects.CORTEX)):
+            bus = await running.office.connect(sender)
+            for number in range(2):
+                goal = {**ASKED, "goal_id": f"goal_{sender}{number}", "person": "gil", "requester": requester}
+                await bus.store(subjects.SUBMIT, msgspec.json.encode(goal))
+        ended = {
+            f"{sender}{number}": await running.office.finished(f"goal_{sender}{number}")
+            for sender in (subjects.NEXUS, subjects.CORTEX)
+            for number in range(2)
+        }
+        assert "used up" in ended["nexus1"].reason + ended["nexus0"].reason
+        assert [ended[name].person for name in ("nexus0", "cortex0", "cortex1")] == ["gil", "", ""]
+        assert not any("used up" in ended[name].reason for name in ("cortex0", "cortex1"))
+
 
 async def keep_open(running: RunningGateway, goal_id: str, person: str) -> None:
     """Record a goal as one that goes on."""
