@@ -9,7 +9,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import retry_on_conflict
 from shared.contracts import Goal, PersonLimits, generate_id, generate_iso_timestamp
-from shared.queries.limits import (
+from shared.queries.people import (
     find_open,
     id_of,
     limited_budget,

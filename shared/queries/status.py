@@ -15,8 +15,8 @@ from shared.clock import utc_now
 from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer, read_free
-from shared.queries.limits import list_standings
 from shared.queries.office import OfficeReader, count_dead_letters
+from shared.queries.people import list_standings
 from shared.queries.processes import find_late, find_troubled
 from shared.queries.records import call_server, read_goals, read_latest_goals
 from shared.queries.replicas import read_replicas

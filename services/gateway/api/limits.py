@@ -12,7 +12,7 @@ from shared.access.scopes import Scope
 from shared.bus.entry import seal
 from shared.bus.records import read_record, retry_on_conflict
 from shared.contracts import PersonLimits
-from shared.queries.limits import find_refusal, id_of, list_standings
+from shared.queries.people import find_refusal, id_of, list_standings
 from shared.views.status import PersonStanding
 
 LIMITS = f"{API}/limits"
