@@ -12,11 +12,13 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
+from nats.errors import TimeoutError as NatsTimeout
 
 from shared import subjects
 from shared.access.scopes import Scope, read_owner_name
 from shared.bus.peers import Holder
 from shared.contracts import DeliveryStatus, generate_id
+from shared.errors import BusError
 from tests.flow.test_delivery import Channels, remind
 from tests.support.access import Tokens, create_link, end_sessions
 from tests.support.readers import send
@@ -250,6 +252,26 @@ class TestSessions:
                 goals.add(answer.json()["goal_id"])
         assert len(goals) == 1
         assert len(await gateways.office.stored("tasks.>")) == 1
+
+    async def test_no_agent_nor_the_key_of_people_reads_or_writes_what_gateways_share(
+        self, gateways: Gateways
+    ) -> None:
+        stream = subjects.bucket_stream(subjects.GATEWAY_BUCKET)
+        everything_there = {"seq": 1, "next_by_subj": ">", "batch": 10}
+
+        async def attack(name: str) -> None:
+            async with gateways.office.server.connection(name) as bus:
+                with pytest.raises(BusError):
+                    await bus.store(subjects.shared_entry("token", name), b"{}", timeout=1)
+                with pytest.raises(BusError):
+                    await bus.store(subjects.lease(subjects.GATEWAY), b"", timeout=1)
+                with pytest.raises((BusError, NatsTimeout)):
+                    assert not [each async for each in bus.read(stream, everything_there, timeout=1)]
+
+        await asyncio.gather(*map(attack, ("engineer", subjects.NEXUS, subjects.USER)))
+        assert (
+            not {"engineer", subjects.NEXUS, subjects.USER} & (await gateways.running.shared("token")).keys()
+        )
 
 
 class TestEvents:
