@@ -91,6 +91,8 @@ SPECIAL = {
     (c.PersonLimits, "day_cost"): st.floats(0, allow_nan=False, allow_infinity=False),
     (c.PersonLimits, "open_goals"): counts,
     (c.PersonLimits, "day_goals"): counts,
+    (c.PersonGoals, "today"): st.lists(tokens, max_size=3),
+    (c.PersonGoals, "opened"): st.lists(tokens, max_size=3),
     (c.Said, "by"): names,
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,
