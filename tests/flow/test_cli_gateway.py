@@ -95,7 +95,7 @@ def test_another_machine_signs_in_with_a_token_until_it_is_revoked(
     assert json.loads(done.stdout) == {"url": url, "person": "laptop", "scopes": ["read"]}
     assert login_path(elsewhere.config).stat().st_mode & 0o777 == 0o600
     assert elsewhere.run("kpi", "--json").returncode == 0
-    assert "needs the scope approve" in elsewhere.says("approvals", "grant", "nothing")
+    assert "needs the scope submit" in elsewhere.says("approvals", "grant", "nothing")
     assert "There is no goal or task 'nothing'" in elsewhere.says("show", "nothing")
     tokens.revoke("laptop")
     refused = elsewhere.says("kpi")
