@@ -1,5 +1,6 @@
 """What people and programs come in with: secrets, the token of commands, and the address of the gateway."""
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -102,16 +103,17 @@ def write_address(folder: Path, url: str) -> None:
 
 
 def find_address(config: Settings) -> str:
-    """The address of a running gateway of this state directory; raises StartError if there is none."""
+    """The address of a running gateway of this state directory on this machine; raises StartError if there
+    is none.
+    """
     for path in (config.gateway / LISTENING, *sorted(config.gateway.glob(f"[0-9]*/{LISTENING}"))):
         try:
             found = msgspec.json.decode(path.read_bytes(), type=Listening)
-            os.kill(found.pid, 0)
-        except PermissionError:  # it runs, as another user
-            return found.url
+            with contextlib.suppress(PermissionError):  # it runs, as another user
+                os.kill(found.pid, 0)
         except (OSError, msgspec.MsgspecError):
             continue
-        return found.url
+        return found.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     raise StartError(f"No gateway is running in {config.state_dir}", "Start the office with 'mailroom up'")
 
 
