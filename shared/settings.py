@@ -121,8 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
     brain: str = ""
-    """The model of the agents: ``openai:MODEL`` (any OpenAI-compatible server), ``anthropic:MODEL`` or, for
-    tests, ``scripted:FILE``; empty: none, and only what needs no model works."""
+    """The agents' model: ``openai:MODEL`` (or compatible), ``anthropic:MODEL``, ``scripted:FILE``; empty: none."""
     brain_url: str = ""
     """The address of its server, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
     brain_key: str = ""
@@ -138,8 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     """The most tokens of one model in a minute, of all agents together; 0: what its server says it allows."""
     brain_plan: str = ""
-    """The model that makes plans, written as a fallback; empty: that of ``brain``, which is asked too where
-    this one cannot answer."""
+    """The model that makes plans, written as a fallback; empty: ``brain``, asked too where it cannot."""
     brain_review: str = ""
     """The model that judges what was done, likewise."""
     agents: dict[str, Any] = {}
@@ -191,13 +189,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
+    approvals: dict[str, Literal["member", "approver", "admin"]] = {}
+    """Who answers approvals, by their risk or rule, as ``high=admin,reach=member``; others: approvers."""
+    second_person: bool = False
+    """Whether nobody may grant what their own goal asks for."""
     max_specialists: Annotated[int, Meta(ge=0, le=32)] = 4
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
     skills: tuple[str, ...] = ()
-    """Further skills of all agents, or of one in ``[agents.NAME]``: classes (``package.module.Class``), or
-    entry points of the group ``mailroom.skills``."""
+    """Further skills: classes (``package.module.Class``), or entry points of the group ``mailroom.skills``."""
     skills_dir: Path | None = None
     """A folder of skills for the models of all agents, one folder with a SKILL.md each; docs/extend.md."""
     replicas: Replicas = {}
@@ -261,15 +262,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     smtp_recipients: tuple[str, ...] = ()
     """The only addresses that agents may send mail to."""
     deliver: dict[str, Any] = {}
-    """By which channels people are told what happens: ``[deliver]`` and ``[deliver.CHANNEL]`` of
-    mailroom.toml, as docs/delivery.md describes."""
+    """By which channels people are told: ``[deliver]`` and ``[deliver.CHANNEL]``; docs/delivery.md."""
     deliver_secrets: dict[str, str] = {}
     """The channels' secrets in the environment (DELIVER_PREFIX); the gateway alone gets them."""
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     reach: tuple[str, ...] = ()
-    """What commands may reach without asking: registries (``python``) and hosts (``git.example.org:8443``,
-    ``*.example.org``), which may have private addresses."""
+    """What commands may reach unasked: registries (``python``), hosts (``git.example.org:8443``, ``*.lan``)."""
     private_hosts: tuple[str, ...] = ()
     """host:port pairs on private addresses that fetches may reach nevertheless."""
 
@@ -483,7 +482,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "keep", "memory_keep", "prices", "leaves"):
+    if name in ("replicas", "keep", "memory_keep", "prices", "leaves", "approvals"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if get_origin(get_type_hints(Settings).get(name)) is tuple:

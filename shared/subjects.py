@@ -43,6 +43,8 @@ TURNS_BUCKET = "turns"  # The requests that wait or are open at model servers; s
 BUDGETS_BUCKET = "budgets"  # What processes use of budgets that they share; see shared.reasoning.entries
 IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
+GATEWAY_BUCKET = "gateway"
+"""What the gateways of an office share: sessions, links, tokens (their hashes), how far people were told."""
 PRESENCE_TTL = 45.0  # Seconds until the presence of a process expires
 PRESENCE_INTERVAL = PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
@@ -252,14 +254,16 @@ def record(agent: str, kind: str, record_id: str) -> str:
     return f"record.{agent}.{kind}.{record_id}"
 
 
-DELIVERY, REPLY, INBOX = "delivery", "reply", "inbox"
+DELIVERY, REPLY, INBOX, LIMITS = "delivery", "reply", "inbox", "limits"
 PARCELS = "parcels"
 """The kind of records of what lies in the object store: of a goal's tasks, by the agent that did them, and of
 folders that people sent, by the gateway."""
-GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX, PARCELS)
+GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX, LIMITS, PARCELS)
 """The kinds of the gateway's records: what people are told elsewhere, what they reply there, what they took
-out of the inbox, and which folders they sent.
+out of the inbox, what each may use, and which folders they sent.
 """
+EVERYONE = "_"  # The id of the record of limits for people without a record of their own
+GOALS_OF = "goals_of"  # The kind of the conductor's records of the goals of people who have limits
 PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people took out of the inbox
 
 
@@ -390,6 +394,11 @@ def turn(server: str, agent: str, request: str) -> str:
 def share(budget: str, agent: str, instance: str) -> str:
     """What a process of an agent has of a budget that it shares with others."""
     return f"$KV.{BUDGETS_BUCKET}.{budget}.{agent}.{instance}"
+
+
+def shared_entry(kind: str, name: str) -> str:
+    """An entry of what the gateways share, which they alone read and write."""
+    return f"$KV.{GATEWAY_BUCKET}.{kind}.{name}"
 
 
 def bucket_stream(bucket: str) -> str:

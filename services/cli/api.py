@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import msgspec
 
 from shared import settings, subjects
-from shared.access.credentials import find_address, read_command_token
+from shared.access.credentials import find_address, public_address, read_command_token
 from shared.contracts import TOKEN, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, Refused, StartError
 from shared.files import write_atomically
@@ -383,6 +383,27 @@ def find_login(config: Settings, wait: float = GATEWAY_WAIT) -> Login:
     may_show = is_loopback(parse_address(url).hostname) or not has_office
     token = read_command_token(config) if may_show else ""
     return Login(url=url, token=token, is_here=bool(token))
+
+
+class _MadeLink(msgspec.Struct, frozen=True):
+    person: str
+    code: str
+
+
+def create_link(
+    config: Settings, person: str = "", page: str = "", *, wait: float = GATEWAY_WAIT
+) -> tuple[str, str]:
+    """A link that signs ``person`` (default: the one at the gateway's machine) in, and whom it signs in.
+
+    It leads to ``page``, such as ``/goals/ID`` (empty: the inbox), and works once, within ten minutes. The
+    code is behind ``#``, which browsers do not send, so that no server logs it. Raises StartError if no
+    gateway runs, MailroomError if there is no such person.
+    """
+    login = find_login(config, wait)
+    made = post("/links", _MadeLink, {"person": person}, login=login)
+    address = public_address(config, login.url) if login.is_here else login.url
+    to = f"?next={quote(page)}" if page else ""
+    return f"{address}/login{to}#{made.code}", made.person
 
 
 def require_here(config: Settings, path: str, cure: str) -> None:

@@ -22,6 +22,7 @@ from services.conductor.planner import (
     request_of,
 )
 from services.conductor.playbook import MissingParameter, load_playbooks
+from services.conductor.quotas import Quotas
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import BY_MODEL, OVERDUE, PLAN, REPAIR, apply_plan, needs_plan
 from services.conductor.submission import (
@@ -86,6 +87,7 @@ class Conductor(Agent):
         self._factory = SpecialistFactory(
             context.settings, context.bus, context.models, self._roster.skills_of
         )
+        self._quotas = Quotas(context.bus)
         self._patterns = PatternBook(context.memory, self.learner, context.bus.derive_id)
         decisions = ModelDecisions(
             context.models,
@@ -163,6 +165,8 @@ class Conductor(Agent):
         stored = await self._store.find(goal.goal_id)
         if stored is not None and goal.submitted_at != stored.goal.submitted_at:
             return await self._answer_repeated(goal, stored.goal, seq)
+        if stored is None and goal.person and not refused:
+            goal, refused = await self._quotas.admit(goal)
         stored = stored or StoredGoal(goal, 0)
         # Also for a goal that is planned: the process that planned it may have died before it was set.
         deadline = asyncio.create_task(self._store.set_deadline(stored.goal))

@@ -143,17 +143,19 @@ def as_senders(submission: Submission, sender: str) -> Submission:
     """A submission of ``sender`` as it counts: people's goals are no parts, agents' are no person's.
 
     Those of agents are at most HIGH: URGENT is left to people, so that no number of an agent's goals fills
-    the lane of a person's urgent tasks. Whom an agent wants one for counts from a witness alone.
+    the lane of a person's urgent tasks. Whom an agent wants one for, and which person that is, counts from a
+    witness alone.
     """
     if sender == subjects.USER:
-        own = submission.budget and msgspec.structs.replace(submission.budget, goal_id="")
+        # Whose day's budget it is follows from who submits it.
+        own = submission.budget and GoalBudget(tokens=submission.budget.tokens, cost=submission.budget.cost)
         return msgspec.structs.replace(
             submission, part_of="", cause="", starts_from=(), depth=0, asker="", budget=own
         )
     urgent = submission.priority is TaskPriority.URGENT
     return msgspec.structs.replace(
         submission,
-        person="",
+        person=submission.person if sender in WITNESSES and submission.requester == subjects.USER else "",
         priority=TaskPriority.HIGH if urgent else submission.priority,
         asker=submission.asker if sender in WITNESSES else "",
     )
@@ -193,9 +195,16 @@ def open_goal(
 
 def budget_of(budget: GoalBudget | None, goal_id: str) -> GoalBudget | None:
     """``budget`` as that of a goal, unless it is that of another one already; None if it limits nothing."""
-    if budget is None or not (budget.tokens or budget.cost):
+    if budget is None or not (budget.tokens or budget.cost or budget.person):
         return None
     return budget if budget.goal_id else msgspec.structs.replace(budget, goal_id=goal_id)
+
+
+def _replaced(goal: Goal, budget: GoalBudget) -> GoalBudget | None:
+    """Another ``budget`` for a goal; what its person may use in a day stays."""
+    known = goal.budget or GoalBudget()
+    kept = {name: getattr(known, name) for name in ("person", "day_tokens", "day_cost")}
+    return budget_of(msgspec.structs.replace(budget, **kept), goal.goal_id)
 
 
 def deadline_of(submission: Submission, stored_at: int, timeout: float) -> str:
@@ -289,7 +298,7 @@ def retry_goal(
         return open_goal(asked, seq, stored_at, timeout), reason
     again = {name: getattr(earlier, name) for name in REPEATED}
     if earlier.budget and not submission.budget:
-        again["budget"] = msgspec.structs.replace(earlier.budget, goal_id="")
+        again["budget"] = GoalBudget(tokens=earlier.budget.tokens, cost=earlier.budget.cost)
     asked = msgspec.structs.replace(submission, **again, retry="")
     goal = open_goal(asked, seq, stored_at, timeout)
     goal = msgspec.structs.replace(
@@ -325,7 +334,7 @@ def continue_goal(
         goal,
         instructions=(*goal.instructions, said),
         said=sign("\n".join(filter(None, (before, said.text))), until) or goal.said,
-        budget=budget_of(budget, goal.goal_id) if budget else goal.budget,
+        budget=_replaced(goal, budget) if budget else goal.budget,
     )
     if not goal.status.final:
         return Continued(told)

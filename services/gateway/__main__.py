@@ -2,26 +2,31 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import uvicorn
 
 from services.gateway.app import build_app
 from services.gateway.call import Gateway, SpokenWords, Thoughts
 from services.gateway.delivery.service import MailboxSearch, deliver_for_ever
+from services.gateway.duty import Duty
 from services.gateway.hooks import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.personal import PersonalDoor
 from services.gateway.sealing import Sealer, Witnesses
-from services.gateway.security.authentication import AccessLog
+from services.gateway.security.authentication import AccessLog, Authenticator
+from services.gateway.security.bucket import Bucket
 from services.gateway.security.limits import PatientProtocol
 from shared import log, settings, subjects
 from shared.access.credentials import write_address
@@ -91,53 +96,49 @@ async def _run(config: Settings, profile: Profile) -> bool:
 
 @contextlib.asynccontextmanager
 async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterator[None]:
-    listener = open_listener(config)
+    place = take_place(config)
+    listener = open_listener(config, place.number)
     host, port = listener.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    store = Store(config.gateway / "index.db")
+    store = Store(place.folder / "index.db")
     index = LogIndex(bus, store)
-    access = AccessLog(bus, config)
+    access, bucket, duty = AccessLog(bus), Bucket(bus), Duty(bus)
+    await bucket.refresh(whole=True)
     exposition = Exposition(bus, index)
     words, thoughts = SpokenWords(), Thoughts()
-    sealer = Sealer(bus, index.wait_for_change)
-    index.listeners.append(sealer.hear)
     gateway = Gateway(
         bus=bus,
         settings=config,
         index=index,
         url=url,
+        duty=duty,
         access=access,
+        bucket=bucket,
+        authenticator=Authenticator(config, bucket),
         exposition=exposition,
         words=words,
         thoughts=thoughts,
     )
-    server = _Server(
-        uvicorn.Config(
-            build_app(gateway),
-            http=PatientProtocol,
-            log_config=None,
-            access_log=False,  # addresses hold one-time links
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,  # anybody on this machine could name another address
-            timeout_graceful_shutdown=GRACE,
-            timeout_keep_alive=KEEP_ALIVE,
-        )
-    )
+    server = _make_server(gateway)
     presence = _PresenceWriter(config, profile, bus)
+
+    def work() -> list[Coroutine[Any, Any, None]]:
+        sealer = Sealer(bus, index.wait_for_change)
+        index.listeners[:] = [sealer.hear]
+        witnesses = Witnesses(config, sealer)
+        return [Deliveries(gateway).run(), deliver_for_ever(gateway), sealer.run(), witnesses.run()]
+
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
-        write_address(config, url)
+        write_address(place.folder, url)
         await asyncio.gather(words.listen(bus), thoughts.listen(bus))
         about = profile.name, version("mailroom"), profile.description
         mailbox, api = MailboxSearch(config), PersonalDoor(gateway)
         await bus.serve(*about, {"mailbox": mailbox.answer}, {"api": api.answer})
         await presence.begin()  # last: who sees it may ask for what is served above
         tasks.append(asyncio.create_task(access.run()))
-        tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
-        tasks.append(asyncio.create_task(deliver_for_ever(gateway)))
-        tasks.append(asyncio.create_task(sealer.run()))
-        tasks.append(asyncio.create_task(Witnesses(config, sealer).run()))
+        tasks.append(asyncio.create_task(bucket.run()))
+        tasks.append(asyncio.create_task(duty.run(bucket.refresh, work)))
         tasks.append(asyncio.create_task(presence.keep()))
         logger.info("ready", url=url, instance=bus.instance)
         yield
@@ -150,6 +151,23 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         await asyncio.gather(*tasks, return_exceptions=True)
         await presence.remove()
         store.close()
+        os.close(place.lock)
+
+
+def _make_server(gateway: Gateway) -> "_Server":
+    return _Server(
+        uvicorn.Config(
+            build_app(gateway),
+            http=PatientProtocol,
+            log_config=None,
+            access_log=False,  # addresses hold one-time links
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,  # anybody on this machine could name another address
+            timeout_graceful_shutdown=GRACE,
+            timeout_keep_alive=KEEP_ALIVE,
+        )
+    )
 
 
 class _Server(uvicorn.Server):
@@ -160,13 +178,42 @@ class _Server(uvicorn.Server):
         yield
 
 
-def open_listener(config: Settings) -> socket.socket:
+class Place(NamedTuple):
+    """What one of several gateways of a state directory has for itself: a number from 1 on, and a folder."""
+
+    number: int
+    folder: Path
+    lock: int
+
+
+def take_place(config: Settings) -> Place:
+    """The first place that no running process has; it is left with the process. Raises StartError."""
+    for number in count(1):
+        folder = config.gateway if number == 1 else config.gateway / str(number)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(folder / "gateway.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+        except OSError as error:
+            raise StartError(
+                f"The gateway's folder {folder} cannot be used: {error.strerror}", "Make it writable"
+            ) from None
+        else:
+            return Place(number, folder, lock)
+    raise AssertionError
+
+
+def open_listener(config: Settings, number: int = 1) -> socket.socket:
     """A socket that listens on the gateway's address; raises StartError if that is not possible.
 
-    If another program has the port, a free one is taken.
+    Gateway ``number`` of one machine has the port as many above the first. If another program has it, a free
+    one is taken.
     """
     family = socket.AF_INET6 if ":" in config.gateway_address else socket.AF_INET
-    for port in dict.fromkeys((config.gateway_port, 0)):
+    wanted = config.gateway_port and config.gateway_port + number - 1
+    for port in dict.fromkeys((wanted, 0)):
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

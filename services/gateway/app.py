@@ -137,7 +137,9 @@ def build_app(gateway: Gateway) -> ASGIApp:
         ],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
-    guarded = secure(app, gateway.settings, pages=WEB.glob("*.html"), note=gateway.access.note)
+    guarded = secure(
+        app, gateway.settings, gateway.authenticator, pages=WEB.glob("*.html"), note=gateway.access.note
+    )
     return gateway.exposition.requests.observe(guarded)
 
 

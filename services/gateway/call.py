@@ -10,14 +10,17 @@ from weakref import WeakKeyDictionary
 import msgspec
 from starlette.requests import Request
 
+from services.gateway.duty import Duty
 from services.gateway.index.index import LogIndex
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.problems import not_found
-from services.gateway.security.authentication import AccessLog
+from services.gateway.security.authentication import AccessLog, Authenticator
+from services.gateway.security.bucket import Bucket
 from shared import subjects
 from shared.access.scopes import Person
 from shared.bus import Bus
 from shared.contracts import TOKEN, AnswerWords, TaskThoughts, generate_id
+from shared.errors import Conflict
 from shared.settings import Settings
 
 KEPT = 50  # How many answers' words are kept, the latest: each as long as it is written, and a while longer
@@ -138,10 +141,19 @@ class Gateway(msgspec.Struct, frozen=True):
     index: LogIndex
     url: str
     """The address under which the gateway listens, such as ``http://127.0.0.1:8642``."""
+    duty: Duty
     access: AccessLog
+    bucket: Bucket
+    """What it shares with the other gateways."""
+    authenticator: Authenticator
     exposition: Exposition
     words: SpokenWords
     thoughts: Thoughts
+
+    def require_duty(self) -> None:
+        """Raise Conflict unless this gateway is the one that tells people and seals."""
+        if not self.duty.is_held:
+            raise Conflict("Another gateway may have this duty by now")
 
 
 class Call(NamedTuple):

@@ -21,18 +21,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from services.gateway.api.limits import require_room
 from services.gateway.call import Gateway
 from services.gateway.delivery.events import LogReader
 from services.gateway.delivery.sender import FIRST_PAUSE, GIVE_UP, pause_after
-from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
 from services.gateway.problems import Failure, status_of, to_response
 from services.gateway.routing import JSON
-from services.gateway.security.authentication import AccessLog
 from shared import subjects
 from shared.access.credentials import public_address
 from shared.access.scopes import HookFile, Kind, Outgoing
-from shared.bus import Bus, Stored
+from shared.bus import Stored
 from shared.contracts import (
     AccessAct,
     ApprovalRequest,
@@ -43,10 +42,9 @@ from shared.contracts import (
     decode,
 )
 from shared.delivery.outlets import sign, verify, verify_github
-from shared.errors import ConfigError, MailroomError
+from shared.errors import BusError, ConfigError, MailroomError
 from shared.log import logger
 from shared.operations.submission import derive_goal_id, make_body, submit_once
-from shared.settings import Settings
 from shared.tasks.said import QUOTED, names_something
 from shared.text.display import flatten, format_network_error
 
@@ -171,11 +169,11 @@ log = logger(__name__)
 class Deliveries:
     """Delivers to every outgoing webhook, each on its own: one that does not answer delays no other."""
 
-    def __init__(self, bus: Bus, config: Settings, index: LogIndex, access: AccessLog, url: str) -> None:
-        self._store, self._access = index.store, access
-        self._address = public_address(config, url)
-        self._hooks = HookFile(config)
-        self._reader = LogReader(bus, index, config.gateway / "deliveries.json")
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway, self._store, self._access = gateway, gateway.index.store, gateway.access
+        self._address = public_address(gateway.settings, gateway.url)
+        self._hooks = HookFile(gateway.settings)
+        self._reader = LogReader(gateway.bus, gateway.index, gateway.bucket, "hook")
         self._running: dict[str, tuple[Outgoing, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
@@ -189,11 +187,13 @@ class Deliveries:
                         if wanted.get(name) != hook or task.done():
                             task.cancel()
                             del self._running[name]
-                    self._reader.forget_all_but(wanted)
+                    await self._reader.forget_all_but(wanted)
                     for name in wanted.keys() - self._running.keys():
                         serving = asyncio.create_task(self._serve(name, wanted[name]))
                         self._running[name] = (wanted[name], serving)
                     told = ""
+                except BusError as error:
+                    log.warning("hooks_interrupted", reason=str(error))
                 except ConfigError as error:
                     if told != str(error):  # once, not each time that it is looked at
                         log.error("hooks_unreadable", reason=str(error))
@@ -219,7 +219,9 @@ class Deliveries:
                         if notice and is_wanted(notice, hook.on) and notice.id not in delivered:
                             await self._deliver(name, hook, notice, client)
                             told = (*delivered, notice.id)[-MAX_REMEMBERED:]
-                            self._reader.note(name, position=position, delivered=told, failing_since=0.0)
+                            await self._reader.note(
+                                name, position=position, delivered=told, failing_since=0.0
+                            )
                 except (MailroomError, OSError) as error:
                     log.warning("hook_interrupted", hook=name, reason=str(error))
                     await asyncio.sleep(FIRST_PAUSE.total_seconds())
@@ -231,9 +233,10 @@ class Deliveries:
         known = self._reader.find(name)
         # When it was attempted first, which a restart does not forget
         since = known.failing_since if known else 0.0
-        since = since or self._reader.note(name, failing_since=time.time()).failing_since
+        since = since or (await self._reader.note(name, failing_since=time.time())).failing_since
         body = msgspec.json.encode(notice)
         for attempts in count(1):
+            self._gateway.require_duty()
             headers = sign(hook.secret, body, delivery=notice.id, moment=int(time.time()))
             headers |= {"content-type": "application/json", "user-agent": "mailroom"}
             try:
@@ -343,5 +346,6 @@ async def _submit(gateway: Gateway, hooks: HookFile, name: str, request: Request
     person = f"webhook:{name}"
     goal_id = derive_goal_id(gateway.bus, person, delivery)
     submission = make_body(text, context, goal_id, person=person) | {"priority": hook.priority}
+    await require_room(gateway, person, goal_id)
     await submit_once(gateway.bus, submission, delivery)
     return goal_id

@@ -2,7 +2,6 @@
 
 import secrets
 import time
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +14,8 @@ from starlette.routing import Route
 from services.gateway.call import Gateway
 from services.gateway.problems import to_response
 from services.gateway.security.authentication import AccessLog, Authenticator, Site, set_cookie
+from services.gateway.security.bucket import Bucket
+from shared.access.credentials import hash_secret
 from shared.contracts import AccessAct
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
@@ -23,7 +24,6 @@ from shared.settings import Settings
 ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 """Signatures that only the provider can make; what the client's secret signs is not among them."""
 PENDING_LIFETIME = 600.0
-MAX_PENDING = 1_000
 TIMEOUT = 10.0
 LEEWAY = 60  # Seconds that the clocks of the provider and of this machine may differ
 SCOPE = "openid email profile"
@@ -46,17 +46,17 @@ class Pending(msgspec.Struct, frozen=True):
     verifier: str
     nonce: str
     redirect_uri: str
-    begun_at: float
+    begun_at: float  # In seconds since 1970
 
 
 class OpenId:
-    """The client of one provider. Sign-ins that have begun are forgotten when the gateway stops."""
+    """The client of one provider. A sign-in that began at one gateway may end at another, once."""
 
-    def __init__(self, config: Settings) -> None:
+    def __init__(self, config: Settings, bucket: Bucket) -> None:
         self._issuer = config.gateway_oidc_issuer.rstrip("/")
         self._client = (config.gateway_oidc_client_id, config.gateway_oidc_client_secret)
         self._claim = config.gateway_oidc_claim
-        self._pending: OrderedDict[str, Pending] = OrderedDict()
+        self._bucket = bucket
         self._provider: Provider | None = None
         if not _is_safe(self._issuer):
             raise ConfigError(
@@ -73,12 +73,11 @@ class OpenId:
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
         provider = await self._discover()
-        state, moment = secrets.token_urlsafe(32), time.monotonic()
+        state, moment = secrets.token_urlsafe(32), time.time()
         browser, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         pending = Pending(browser, verifier, nonce, redirect_uri, moment)
-        self._pending[state] = pending
-        while len(self._pending) > MAX_PENDING:
-            self._pending.popitem(last=False)
+        key = f"login.{hash_secret(state)}"
+        await self._bucket.put(key, msgspec.json.encode(pending), lifetime=PENDING_LIFETIME)
         address = prepare_grant_uri(
             provider.authorization_endpoint,
             self._client[0],
@@ -97,8 +96,12 @@ class OpenId:
 
         ``browser`` is what the cookie holds.
         """
-        pending = self._pending.pop(query.get("state", ""), None)
-        if pending is None or time.monotonic() - pending.begun_at > PENDING_LIFETIME:
+        key = f"login.{hash_secret(query.get('state', ''))}"
+        if not self._bucket.find(key):
+            await self._bucket.look_again()
+        data = self._bucket.find(key)
+        pending = msgspec.json.decode(data, type=Pending) if data and await self._bucket.remove(key) else None
+        if pending is None or time.time() - pending.begun_at > PENDING_LIFETIME:
             raise MailroomError(f"{FAILED}: it was begun too long ago", "Begin again")
         if not secrets.compare_digest(pending.browser.encode(), browser.encode()):
             raise MailroomError(f"{FAILED}: it was begun in another browser", "Begin again")
@@ -206,7 +209,7 @@ def login_routes(gateway: Gateway) -> list[Route]:
         try:
             import authlib  # noqa: F401
 
-            provider = OpenId(gateway.settings)
+            provider = OpenId(gateway.settings, gateway.bucket)
         except ImportError:
             log.error("openid_off", reason="authlib is missing: install mailroom with the extra 'oidc'")
         except ConfigError as error:
@@ -221,15 +224,18 @@ def login_routes(gateway: Gateway) -> list[Route]:
     routes = [Route("/login", page), Route("/login/methods", methods)]
     if provider is None:
         return routes
-    sign_in = _SignIn(provider, gateway.settings, gateway.access)
+    sign_in = _SignIn(provider, gateway.settings, gateway.access, gateway.authenticator)
     return [*routes, Route(BEGIN, sign_in.begin), Route(BACK, sign_in.finish)]
 
 
 class _SignIn:
     """Sends browsers to the provider, and signs in those who come back as one of the office's people."""
 
-    def __init__(self, provider: OpenId, config: Settings, access: AccessLog) -> None:
+    def __init__(
+        self, provider: OpenId, config: Settings, access: AccessLog, authenticator: Authenticator
+    ) -> None:
         self._provider, self._config, self._access = provider, config, access
+        self._authenticator = authenticator
 
     async def begin(self, request: Request) -> Response:
         """Go to the provider."""
@@ -261,15 +267,15 @@ class _SignIn:
         try:
             browser = request.cookies.get(BROWSER_COOKIE, "")
             found = await self._provider.finish(dict(request.query_params), browser)
-            access = Authenticator(self._config)
-            name = access.people.find_by_email(found)
+            name = self._authenticator.people.find_by_email(found)
+            secret = await self._authenticator.sessions.create(name) if name else ""
         except MailroomError as error:
             return self._refuse(request, error)
         if not name:
             self._note(request, "", f"{found[:100]} is not one of the office's people")
             return RedirectResponse("/login?refused=1", 303)
         answer = RedirectResponse("/", 303)
-        set_cookie(answer, request.state.site, access.sessions.create(name))
+        set_cookie(answer, request.state.site, secret)
         answer.delete_cookie(BROWSER_COOKIE, path=BEGIN, httponly=True, secure=request.state.site.secure)
         self._note(request, name, "")
         return answer

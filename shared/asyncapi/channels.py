@@ -71,11 +71,13 @@ RECORDS: dict[str, Any] = {
     subjects.DROPPED: contracts.LettersDropped,
     subjects.DUE: contracts.Due,
     "goals": contracts.AgentReport,
+    subjects.GOALS_OF: contracts.PersonGoals,
     subjects.INBOX: contracts.InboxChanged,
     "instructions": contracts.Instructions,
     "judged": contracts.AgentReport,
     "learning": (contracts.Experience, contracts.ExperienceIndex),
     "letter": contracts.SentEmail,
+    subjects.LIMITS: contracts.PersonLimits,
     "mail": contracts.SentEmail,
     "night": contracts.NightState,
     "overnight": contracts.AgentReport,
@@ -219,6 +221,7 @@ def _timers_and_runtime() -> Iterator[Channel]:
     yield _channel(subjects.turn, "runtime", Json)
     yield _channel(subjects.share, "runtime", Json)
     yield _channel(subjects.identity, "runtime", list[str])
+    yield _channel(subjects.shared_entry, "runtime", Json)
     yield _channel(subjects.peer, "runtime", Json, answer=dict[str, list[int]])
     yield _channel(subjects.position, "runtime", Json, answer=Json)
     yield _channel(subjects.max_deliveries, "runtime", Json)

@@ -131,7 +131,8 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
     """The same of the conductor, or of all others; of those that set timers, submit goals, keep budgets."""
     if name == subjects.CONDUCTOR:
         records = (subjects.goal("*"), subjects.OFFICE_STATE)
-        send = [*records, *(_direct_get(subjects.OFFICE, record) for record in records)]
+        limits = subjects.record(subjects.GATEWAY, subjects.LIMITS, "*")
+        send = [*records, *(_direct_get(subjects.OFFICE, each) for each in (*records, limits))]
     else:
         told = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "*")
         send = [_direct_get(subjects.OFFICE, record) for record in (subjects.control(name), told)]
@@ -213,6 +214,10 @@ def _gateway_rights() -> Rights:
             *_sends_of_host(name, subjects.OFFICE_HOST),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *(subjects.seal(stream) for stream in subjects.LOG),
+            subjects.shared_entry("*", "*"),
+            f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.GATEWAY_BUCKET)}",
+            subjects.lease(name),
+            _direct_get(subjects.bucket_stream(subjects.LEASES_BUCKET), subjects.lease(name)),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
@@ -251,6 +256,7 @@ def _reads() -> list[str]:
         f"$JS.API.STREAM.INFO.{subjects.FORGETTING}",
         f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.BUDGETS_BUCKET)}",
         f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}",
         f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.*",
         f"$JS.API.CONSUMER.INFO.{subjects.MEMORY}.*",

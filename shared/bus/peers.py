@@ -395,6 +395,11 @@ class Lease:
         self._writing = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds it for certain, also if it was frozen until now."""
+        return not self.lost.is_set() and time.monotonic() - self._confirmed < subjects.LEASE_TTL - RENEW
+
     async def acquire(
         self, waiting: Callable[[Holder], Awaitable[None]], may: Callable[[], bool] = lambda: True
     ) -> None:

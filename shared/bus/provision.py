@@ -97,6 +97,7 @@ def _streams(buckets: Sequence[str]) -> list[dict[str, Any]]:
         _bucket(subjects.BUDGETS_BUCKET, ttl=subjects.BUDGET_TTL),
         _bucket(subjects.IDENTITIES_BUCKET),
         *(_stream(stores.stream_of(each), **stores.config_of(each)) for each in buckets),
+        {**_bucket(subjects.GATEWAY_BUCKET), "allow_msg_ttl": True},
     ]
 
 

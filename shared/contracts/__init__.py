@@ -148,6 +148,8 @@ from shared.contracts.records import (
     OfficeState,
     Parcel,
     ParcelsStored,
+    PersonGoals,
+    PersonLimits,
     Presence,
     PutAside,
     Setback,

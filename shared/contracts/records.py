@@ -18,6 +18,7 @@ from shared.contracts.base import (
     Timestamp,
     Token,
     at_most,
+    require_count,
     require_token,
     text_up_to,
 )
@@ -234,6 +235,31 @@ class InboxChanged(Envelope, frozen=True, kw_only=True, tag="inbox_changed.v1"):
     """All that people took out of the inbox, the latest last."""
 
     put_aside: tuple[PutAside, ...] = ()
+
+
+class PersonLimits(Envelope, frozen=True, kw_only=True, tag="person_limits.v1"):
+    """The gateway's record of what the goals of a person may use in a day (UTC), and how many there may be.
+
+    ``whose``: the person's name, or ``everyone``. ``open_goals`` at once, ``day_goals`` in a day; 0 is no
+    limit.
+    """
+
+    whose: str
+    day_tokens: Count = 0
+    day_cost: Annotated[float, require_count] = 0.0
+    open_goals: Count = 0
+    day_goals: Count = 0
+
+
+class PersonGoals(Envelope, frozen=True, kw_only=True, tag="person_goals.v1"):
+    """The conductor's record of the goals of a person who has limits: those of a ``day`` (UTC), as
+    2026-01-02, and those that may still be open; ``whose`` is the name.
+    """
+
+    whose: str
+    day: str
+    today: tuple[Token, ...] = ()
+    opened: tuple[Token, ...] = ()
 
 
 class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):

@@ -150,12 +150,16 @@ class Said(Contract, frozen=True, kw_only=True):
 class GoalBudget(Contract, frozen=True, kw_only=True):
     """What all tasks of a goal together may use of models: tokens and US dollars; 0 is no limit.
 
-    ``goal_id`` is the goal whose budget it is; what is submitted need not name it.
+    ``goal_id`` is the goal whose budget it is; what is submitted need not name it. The conductor adds whose
+    goal it is, if that ``person`` has a limit: what all goals of that person may use in a day (UTC).
     """
 
     goal_id: OptionalToken = ""
     tokens: Count = 0
     cost: Annotated[float, require_count] = 0.0
+    person: OptionalToken = ""
+    day_tokens: Count = 0
+    day_cost: Annotated[float, require_count] = 0.0
 
 
 class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):

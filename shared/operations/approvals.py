@@ -1,6 +1,6 @@
 """The agents' requests for approval, their risk, and people's answers."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -146,14 +146,17 @@ async def answer_request(
     hosts: tuple[str, ...] = (),
     *,
     person: str = "",
+    check: Callable[[ApprovalRequest, bool], None] = lambda *_: None,
 ) -> ApprovalRequest:
     """Answer the request whose id begins with ``prefix``, as ``person``; returns it.
 
-    ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was requested. Raises
-    NotFound if there is none, MailroomError if several match, TooLate if it is answered, expired or over.
+    ``check`` raises if that person may not answer it. ``scope`` is how far a grant of reach goes, ``hosts``
+    are opened beside what was requested. Raises NotFound if there is none, MailroomError if several match,
+    TooLate if it is answered, expired or over.
     """
     found = _require_one(await find_approvals(bus, prefix), prefix)
     request = found.request
+    check(request, granted)
     if granted or found.state != "changed":
         _require_waiting(found)
     if granted:

@@ -16,6 +16,7 @@ from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer, read_free
 from shared.queries.office import OfficeReader, count_dead_letters
+from shared.queries.people import list_standings
 from shared.queries.processes import find_late, find_troubled
 from shared.queries.records import call_server, read_goals, read_latest_goals
 from shared.queries.replicas import read_replicas
@@ -68,8 +69,8 @@ async def read_status(bus: Bus, config: Settings, machine: SystemStatus) -> Syst
         _read_waiting(bus),
     )
     change = record.value if record else StateChanged(state=OfficeState.IDLE)
-    spent, servers = await asyncio.gather(
-        read_today(bus, [each.agent for each in agents]), read_replicas(bus)
+    spent, servers, people = await asyncio.gather(
+        read_today(bus, [each.agent for each in agents]), read_replicas(bus), list_standings(bus)
     )
     return msgspec.structs.replace(
         machine,
@@ -85,6 +86,7 @@ async def read_status(bus: Bus, config: Settings, machine: SystemStatus) -> Syst
         spent=spent,
         left=format_left(config, spent),
         night=format_night(config, night, utc_now()),
+        people=people,
         waiting=waiting,
         kept_out=kept_out,
         troubled=(*machine.troubled, *find_late(presences)),

@@ -25,7 +25,7 @@ from shared.tasks.submission import OVER_BUDGET, format_budget
 
 NEAR = 64  # Requests that may be open at once: with room for as many, the day's budget need not be shared
 PATIENCE = 180.0  # Seconds that a request waits for others whose parts may use a budget up
-GOAL, DAY = "goal-", "day-"  # How the names of budgets begin
+GOAL, DAY, PERSON = "goal-", "day-", "person-"  # How the names of budgets begin
 KEPT = 100  # Budgets that a process remembers its share of
 
 
@@ -222,6 +222,29 @@ async def goal_has_room(budget: GoalBudget, used: Amount, held: Amount) -> bool:
     return _is_left(used, held, budget.tokens, budget.cost)
 
 
+def name_day_of(person: str) -> str:
+    """The name of the budget that the goals of a person share today (UTC)."""
+    return f"{PERSON}{person}-{_today()}"
+
+
+async def person_has_room(budget: GoalBudget, used: Amount, held: Amount) -> bool:
+    """Whether something is left of the day's budget of the person whose goal it is, beside what is ``held``.
+
+    Raises BudgetSpent if nothing is left of it.
+    """
+    sums = (
+        (budget.day_tokens, used.tokens, f"{used.tokens:,} tokens of the {budget.day_tokens:,}"),
+        (budget.day_cost, used.cost, f"${used.cost:.2f} of the ${budget.day_cost:.2f}"),
+    )
+    for limit, amount, said in sums:
+        if limit and amount >= limit:
+            raise BudgetSpent(
+                f"The goals of {budget.person} have used {said} that they may use today (UTC)",
+                "Try again tomorrow, or have an admin raise it: mailroom limits set",
+            )
+    return _is_left(used, held, budget.day_tokens, budget.day_cost)
+
+
 async def read_used(bus: Bus, budget: GoalBudget) -> Amount:
     """What a goal has used of its budget, by the processes that asked models for it; raises BusError."""
     return await SharedBudget(bus, f"{GOAL}{budget.goal_id}").read_used()
@@ -303,6 +326,11 @@ class Spending:
                         task.facts[OVER_BUDGET] = budget.goal_id
                     raise
                 taken.append(shared)
+                if budget.person:
+                    shared = self._find_shared(name_day_of(budget.person))
+                    if not await shared.take(expected, functools.partial(person_has_room, budget)):
+                        return None
+                    taken.append(shared)
             if self._budget.is_near(day, expected):
                 shared = self._find_shared(f"{DAY}{day.day}", self._usage.bus.name)
                 if not await shared.take(expected, self._day_has_room):

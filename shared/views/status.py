@@ -96,11 +96,50 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.server} leads {' and '.join(self.leads)}" if self.leads else f"{self.server} follows"
 
 
+class PersonStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """What the goals of a person used today (UTC), how many are open and were submitted; and the limits of
+    these (0: none). ``cost`` in US dollars.
+    """
+
+    person: str
+    tokens: int = 0
+    cost: float = 0.0
+    open_goals: int = 0
+    goals: int = 0
+    day_tokens: int = 0
+    day_cost: float = 0.0
+    most_open: int = 0
+    day_goals: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.open_goals} of {self.most_open} goals open"] if self.most_open else []
+        parts += [f"{self.goals} of {self.day_goals} goals today"] if self.day_goals else []
+        parts += [f"{self.tokens:,} of {self.day_tokens:,} tokens today"] if self.day_tokens else []
+        parts += [f"${self.cost:.2f} of ${self.day_cost:.2f} today"] if self.day_cost else []
+        return ", ".join(parts) or "no limits"
+
+    @property
+    def refusal(self) -> str:
+        """Why no further goal of the person may begin, with what is left; empty if one may."""
+        if self.most_open and self.open_goals >= self.most_open:
+            cure = "wait until one ends, or end one with 'mailroom cancel'"
+        elif self.day_goals and self.goals >= self.day_goals:
+            cure = "tomorrow (UTC) there are as many again"
+        elif (self.day_tokens and self.tokens >= self.day_tokens) or (
+            self.day_cost and self.cost >= self.day_cost
+        ):
+            cure = "tomorrow (UTC) there is as much again"
+        else:
+            return ""
+        return f"{self.person} has used up what was set for a person: {self}; {cure}"
+
+
 class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
 
     ``spent`` is what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the
-    night stands. ``waiting`` is what waits for a person, as the page of the inbox has it.
+    night stands, ``people`` what those who have limits used. ``waiting`` is what waits for a person, as the
+    page of the inbox has it.
     ``servers`` are those that keep the log, none if it is one alone.
     ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
     that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
@@ -124,5 +163,6 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     spent: dict[str, DailySpending] = {}
     left: str = ""
     night: str = ""
+    people: tuple[PersonStanding, ...] = ()
     waiting: Waiting = Waiting()
     kept_out: dict[str, str] = {}

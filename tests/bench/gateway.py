@@ -12,12 +12,12 @@ import httpx2
 
 from services.gateway.security.limits import MAX_STREAMS
 from shared import subjects
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
 from shared.contracts import Email, generate_task_id
 from tests.bench.machine import cpu_seconds, rss_mb
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_most, compare
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 from tests.support.readers import Reader, send
 from tests.support.waiting import eventually

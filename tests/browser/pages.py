@@ -21,8 +21,8 @@ from playwright.async_api import (
     expect,
 )
 
-from shared.access.credentials import create_link
 from shared.settings import Settings
+from tests.support.access import create_link
 from tests.support.waiting import eventually
 
 Session = Any

@@ -84,3 +84,12 @@ async def test_it_looks_good(desk: Desk, axe: None) -> None:
     await desk.go(page, "/agents/engineer")
     await expect(page.get_by_role("complementary", name="Agent")).to_contain_text("Load")
     await require_good_looks(page, "agents-detail")
+
+
+async def test_people_with_limits_are_shown_with_what_they_used(desk: Desk, office: RunningGateway) -> None:
+    async with office.client(name="limited") as admin:
+        limits = {"open_goals": 3, "day_tokens": 200_000}
+        (await admin.post("/api/v1/limits/limited", json=limits)).raise_for_status()
+        page = await desk.open("/agents")
+        await page.get_by_text("0 of 3 goals open, 0 of 200,000 tokens today").wait_for()
+        await admin.post("/api/v1/limits/limited", json={})

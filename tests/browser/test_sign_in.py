@@ -1,7 +1,7 @@
 """Signing in with a real browser, and what the policy of the pages forbids there."""
 
-from shared.access.credentials import create_link
 from tests.browser.pages import Desk, settle
+from tests.support.access import create_link
 from tests.support.gateway import RunningGateway
 
 

@@ -47,7 +47,14 @@ def _id(number: int) -> str:
     return f"019b7f0a-1c2b-7000-8000-{number:012d}"
 
 
-BUDGET = c.GoalBudget(goal_id="goal_20260102_140000_000000_1", tokens=200_000, cost=1.5)
+BUDGET = c.GoalBudget(
+    goal_id="goal_20260102_140000_000000_1",
+    tokens=200_000,
+    cost=1.5,
+    person="ada",
+    day_tokens=900_000,
+    day_cost=4.5,
+)
 SAID = c.Said(
     text="Run the tests of /srv/project",
     by="conductor",
@@ -558,6 +565,21 @@ EXAMPLES: tuple[c.Contract, ...] = (
         root="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         chain="2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
         marks="n4bQgSwmtGs=",
+    ),
+    c.PersonLimits(
+        **(header(63, "gateway", "user") | {"person": "bob"}),
+        whose="ada",
+        day_tokens=200_000,
+        day_cost=1.5,
+        open_goals=3,
+        day_goals=20,
+    ),
+    c.PersonGoals(
+        **header(64, "conductor", "user"),
+        whose="ada",
+        day="2026-11-30",
+        today=("goal_1", "goal_2"),
+        opened=("goal_2",),
     ),
     c.LettersDropped(**header(62, "admin", "user"), numbers=(814,)),
     c.InboxChanged(

@@ -9,12 +9,12 @@ import httpx2
 import pytest
 
 from shared import subjects
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
 from shared.bus.entry import seal
 from shared.contracts import Email, TaskStatus
 from tests.bus.test_archive import archive, handled, record_goal, run_task, seal_all, task
 from tests.bus.test_seals import fill, quick  # noqa: F401  # a fixture
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 

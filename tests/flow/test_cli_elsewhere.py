@@ -12,11 +12,12 @@ import httpx2
 import pytest
 
 from services.cli.api import Login, keep_login
-from shared.access.credentials import Tokens, find_address
+from shared.access.credentials import find_address
 from shared.access.scopes import Scope
 from shared.contracts import MemoryWritten, Node, Source
 from tests.flow.test_cli_gateway import Elsewhere
 from tests.flow.test_cli_memory import Desk, at_work
+from tests.support.access import Tokens
 from tests.support.server import Server, mailroom_command, run_mailroom, serve
 
 pytestmark = pytest.mark.timeout(120)

@@ -10,22 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx2
 import msgspec
 import pytest
 
 from services.cli.api import find_login, login_path
 from shared import settings, subjects
-from shared.access.credentials import (
-    Tokens,
-    find_address,
-    keep_command_token,
-    read_command_token,
-    write_address,
-)
-from shared.access.scopes import Scope
+from shared.access.credentials import find_address, keep_command_token, read_command_token, write_address
+from shared.access.scopes import Scope, read_owner_name
 from shared.contracts import ResultOutcome, TaskStatus
 from tests.flow.test_approvals import answered, ask
 from tests.flow.test_cli import heard, stand_in
+from tests.support.access import Tokens
 from tests.support.server import Server, environment, run_mailroom
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("office_gateway")]
@@ -99,7 +95,7 @@ def test_another_machine_signs_in_with_a_token_until_it_is_revoked(
     assert json.loads(done.stdout) == {"url": url, "person": "laptop", "scopes": ["read"]}
     assert login_path(elsewhere.config).stat().st_mode & 0o777 == 0o600
     assert elsewhere.run("kpi", "--json").returncode == 0
-    assert "needs the scope approve" in elsewhere.says("approvals", "grant", "nothing")
+    assert "needs the scope submit" in elsewhere.says("approvals", "grant", "nothing")
     assert "There is no goal or task 'nothing'" in elsewhere.says("show", "nothing")
     tokens.revoke("laptop")
     refused = elsewhere.says("kpi")
@@ -108,6 +104,36 @@ def test_another_machine_signs_in_with_a_token_until_it_is_revoked(
     assert f"do not ask {url} any more" in elsewhere.run("logout").stdout
     assert "asked no other machine" in elsewhere.run("logout").stdout
     assert "No office is running" in elsewhere.says("kpi")
+
+
+def test_a_token_is_printed_once_and_works(office_server: Server) -> None:
+    def run(*arguments: str) -> str:
+        done = office_server.mailroom(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "mailroom token add" in run("token", "list")
+    secret = run("token", "add", "nightly", "--scope", "read,submit", "--expires", "12h").strip()
+    assert secret.startswith("mr_")
+    listed = run("token", "list")
+    assert secret not in listed
+    assert "nightly  read, submit; expires " in listed
+    (row,) = json.loads(run("token", "list", "--json"))
+    assert (row["name"], row["scopes"], row["expired"]) == ("nightly", ["read", "submit"], False)
+    assert json.loads(run("token", "revoke", "nightly", "--json")) == {"name": "nightly", "revoked": True}
+    assert office_server.mailroom("token", "revoke", "nightly").returncode == 1
+    assert office_server.mailroom("token", "add", "Not A Name").returncode == 1
+
+
+def test_a_link_signs_in_and_sign_out_ends_all(office_server: Server) -> None:
+    made = json.loads(office_server.mailroom("web", "--json").stdout)
+    assert (made["person"], made["minutes"]) == (read_owner_name(), 10)
+    url, _, code = made["link"].partition("/login#")
+    assert url == find_address(office_server.config)
+    answer = httpx2.post(f"{url}/api/v1/session", json={"link": code})
+    assert answer.json()["person"] == read_owner_name()
+    assert "There is no person 'eve'" in office_server.mailroom("web", "--as", "eve").stderr
+    assert "1 session of" in office_server.mailroom("web", "--sign-out").stdout
 
 
 def test_the_token_of_this_machine_is_shown_to_no_other(office_server: Server, elsewhere: Elsewhere) -> None:
@@ -138,7 +164,7 @@ def test_the_token_of_an_office_that_starts_is_read_after_it_is_made(
             found.result(timeout=0.3)
         keep_command_token(elsewhere.config)
         elsewhere.config.gateway.mkdir(parents=True)
-        write_address(elsewhere.config, "http://127.0.0.1:1")
+        write_address(elsewhere.config.gateway, "http://127.0.0.1:1")
         assert found.result(timeout=5).token == read_command_token(elsewhere.config) != ""
 
 

@@ -11,13 +11,14 @@ import msgspec
 import pytest
 
 from services.cli.commands.patches import _place
-from shared.access.credentials import Tokens, find_address
+from shared.access.credentials import find_address
 from shared.access.scopes import Scope
 from shared.contracts import TaskStatus, generate_task_id
 from shared.errors import MailroomError
 from shared.operations.patches import apply_patch, fit_patch, format_undo, read_files
 from shared.views.listed import PatchFile
 from tests.flow.test_cli import run, stand_in
+from tests.support.access import Tokens
 from tests.support.conductor import result_of
 from tests.support.server import Server, environment, run_mailroom
 

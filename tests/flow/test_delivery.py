@@ -77,7 +77,7 @@ async def channels(tmp_path: Path) -> AsyncIterator[Channels]:
 async def open_gateway(channels: Channels, *agents: str) -> None:
     """Open it, and wait until it follows the log."""
     await channels.gateway.open(*agents)
-    await eventually((channels.gateway.config.gateway / "told.json").exists, 60)
+    await eventually(lambda: channels.gateway.shared("told"), 60)
 
 
 async def remind(channels: Channels, text: str, reminder: str = "r0123456789") -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 
 EXAMPLES = 3

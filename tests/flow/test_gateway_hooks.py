@@ -139,8 +139,7 @@ class TestOutgoing:
             kinds = '["approval_asked", "goal_failed", "dead_letter"]'
             write_hooks(gateway, f'[out.me]\non = {kinds}\nurl = "{receiver.url}"\nsecret = "{SECRET}"')
             await gateway.open()
-            progress = gateway.config.gateway / "deliveries.json"
-            await eventually(progress.exists, 10)
+            await eventually(lambda: gateway.shared("hook"), 10)
             await ask(gateway, 1)
             await eventually(lambda: len(receiver.taken) == 1, 10)
             receiver.status = 503
@@ -154,7 +153,12 @@ class TestOutgoing:
             await gateway.office.ready(subjects.GATEWAY)
             await eventually(lambda: len({each["id"] for each in receiver.taken}) == 5, 20)
             # A kill before it is noted would have the last one delivered again, under the same id.
-            await eventually(lambda: receiver.taken[-1]["id"] in progress.read_text(), 10)
+            last_id = receiver.taken[-1]["id"].encode()
+
+            async def noted() -> bool:
+                return any(last_id in each for each in (await gateway.shared("hook")).values())
+
+            await eventually(noted, 10)
             gateway.office.kill(subjects.GATEWAY)
             gateway.office.start(subjects.GATEWAY)
             await gateway.office.ready(subjects.GATEWAY)

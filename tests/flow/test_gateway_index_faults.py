@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from shared import subjects
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
 from shared.queries.records import last_sequence
 from tests.bench.machine import rss_mb
+from tests.support.access import Tokens
 from tests.support.block_files import cut_blocks
 from tests.support.gateway import RunningGateway
 from tests.support.readers import Reader, send

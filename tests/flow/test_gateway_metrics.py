@@ -18,7 +18,6 @@ import pytest_asyncio
 
 from services.gateway.metrics.reading import MAX_AGENTS, OTHER, limited
 from shared import subjects
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
 from shared.bus.entry import seal
 from shared.bus.records import step_entry, submission_entry
@@ -26,6 +25,7 @@ from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus, ge
 from shared.contracts.task import Span, SpanKind
 from shared.errors import BusError
 from shared.trace import HEADER, trace_id
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 from tests.support.slow import install_slow_agent, slow_goal
 from tests.support.waiting import eventually

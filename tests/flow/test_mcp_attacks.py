@@ -232,7 +232,7 @@ async def test_what_a_host_submits_is_recorded_as_its_own_and_orders_in_a_text_a
 
 
 async def test_a_token_that_is_revoked_reads_no_further(running: RunningGateway) -> None:
-    from shared.access.credentials import Tokens
+    from tests.support.access import Tokens
 
     token = make_token(running, name="revoked")
     assert (await send(running, call("tools/list"), token)).status_code == 200

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
+from tests.support.access import Tokens
 from tests.support.forking import ROOT
 from tests.support.gateway import RunningGateway
 from tests.support.mcp_conforming import stub

@@ -19,8 +19,9 @@ from services.cli.commands.mcp_hosts import HOSTS
 from services.gateway.mcp import door
 from services.gateway.mcp.tasks import EXTENSION
 from services.gateway.security.authentication import Authenticator, Credential
-from shared.access.credentials import Tokens
+from shared.access.scopes import Scope
 from shared.subjects import CONDUCTOR, CRITIC, GATEWAY, MEMORY_DAEMON, NEXUS
+from tests.support.access import Tokens, one_bucket
 from tests.support.gateway import RunningGateway
 from tests.support.mcp_hosts import ERAS, call, connect, connect_by_pipes, headers_of, make_token
 from tests.support.waiting import eventually
@@ -318,8 +319,8 @@ async def test_without_the_extra_one_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(door, "find_spec", lambda _: None)
     running = RunningGateway(tmp_path)
-    token = make_token(running)
-    authenticator = Authenticator(running.config)
+    authenticator = Authenticator(running.config, one_bucket())
+    token = await authenticator.tokens.add("host", Scope.SUBMIT)
     person = authenticator.identify_token(token)
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
     scope["state"] = {"person": person, "credential": Credential("token", token)}

@@ -18,9 +18,10 @@ import psutil
 import pytest
 
 from shared import settings
-from shared.access.credentials import Tokens, find_address
+from shared.access.credentials import find_address
 from shared.access.scopes import Scope
 from shared.tasks.installed_agents import load_agents
+from tests.support.access import Tokens
 from tests.support.server import environment, mailroom_command, run_mailroom
 from tests.support.up import CONDUCTOR_ALONE, UpCommand, processes_of
 from tests.support.waiting import wait_for

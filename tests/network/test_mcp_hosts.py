@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from services.cli.commands.mcp_hosts import HOSTS
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 from tests.support.npm import require_package
 from tests.support.server import environment, run_mailroom

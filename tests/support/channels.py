@@ -1,5 +1,6 @@
 """Servers of the channels that people are told by, on this machine: mail, ntfy, webhooks, Telegram."""
 
+import asyncio
 import email
 import json
 import re
@@ -22,18 +23,23 @@ SECRET = "0123456789abcdef-secret"
 
 
 class MailStub:
-    """An SMTP server that keeps what it took, and while ``answer`` is no 250 refuses it."""
+    """An SMTP server that keeps what it took, and while ``answer`` is no 250 refuses it.
+
+    It takes a mail ``hold`` seconds after it came, unless the client is gone by then.
+    """
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
         self.raw: list[bytes] = []
-        self.answer = "250 OK"
+        self.answer, self.hold, self.came = "250 OK", 0.0, 0
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
 
     async def handle_DATA(self, _: Any, __: Any, envelope: Any) -> str:
+        self.came += 1
+        await asyncio.sleep(self.hold)
         if self.answer.startswith("250"):
             self.raw.append(envelope.content)
             self.mails.append(email.message_from_bytes(envelope.content, policy=default))  # type: ignore[arg-type]

@@ -1,15 +1,20 @@
 """A gateway as people run it: its process on a nats-server of its own, and clients for it."""
 
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 
+from services.gateway.security.bucket import Bucket
 from shared import subjects
-from shared.access.credentials import Tokens, create_link, find_address
+from shared.access.credentials import find_address
 from shared.access.scopes import Scope
+from tests.support.access import Tokens, create_link
 from tests.support.office import Office
+
+_numbers = itertools.count()
 
 
 class RunningGateway:
@@ -30,7 +35,7 @@ class RunningGateway:
     def client(self, scope: Scope = Scope.ADMIN, name: str = "") -> httpx2.AsyncClient:
         """A client with a token of its own."""
         tokens = Tokens(self.config)
-        token = tokens.add(name or f"test-{len(tokens.list())}", scope)
+        token = tokens.add(name or f"test-{next(_numbers)}", scope)
         return httpx2.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=20)
 
     def stranger(self) -> httpx2.AsyncClient:
@@ -45,6 +50,13 @@ class RunningGateway:
             code = create_link(self.config).partition("#")[2]
             (await client.post("/api/v1/session", json={"link": code})).raise_for_status()
             yield client
+
+    async def shared(self, kind: str) -> dict[str, bytes]:
+        """What the gateways of the office share, of a kind."""
+        async with self.office.server.connection(subjects.GATEWAY) as bus:
+            bucket = Bucket(bus)
+            await bucket.refresh()
+            return bucket.list(kind)
 
     async def close(self) -> None:
         await self.office.close()

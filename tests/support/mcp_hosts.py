@@ -11,8 +11,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from shared.access.credentials import Tokens
 from shared.access.scopes import Scope
+from tests.support.access import Tokens
 from tests.support.gateway import RunningGateway
 
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}

@@ -13,15 +13,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from services.gateway.security import exchange, limits
-from services.gateway.security.authentication import Sites
+from services.gateway.security.authentication import Authenticator, Sites
 from services.gateway.security.exchange import format_page_policy, hash_source
 from services.gateway.security.guard import Guard, secure
 from services.gateway.security.limits import Rate, RateLimit, Refused, Streams, read_body
 from shared import settings
-from shared.access.credentials import Sessions, Tokens
 from shared.access.scopes import Scope, read_owner_name
 from shared.errors import ConfigError
 from shared.settings import Settings
+from tests.support.access import one_bucket
 from tests.support.waiting import eventually
 
 HOST = "127.0.0.1:8642"
@@ -43,20 +43,27 @@ async def show_page(_: Request) -> Response:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Settings:
+    (tmp_path / "gateway").mkdir()
     return settings.load(
         {"MAILROOM_STATE_DIR": str(tmp_path), "MAILROOM_GATEWAY_HOSTS": "office,https://office.example.org"}
     )
 
 
 @pytest.fixture
-def app(config: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
+def access(config: Settings) -> Authenticator:
+    return Authenticator(config, one_bucket())
+
+
+@pytest.fixture
+def app(config: Settings, access: Authenticator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guard:
     for name in ("ADDRESS_RATE", "SIGN_IN_RATE"):  # a slow machine must not give them time to refill
         monkeypatch.setattr(limits, name, Rate(1e-9, getattr(limits, name).burst))
     (tmp_path / "index.html").write_text(PAGE)
     methods = ["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"]
     paths = ("/api/v1/session", "/api/v1/goals", "/metrics", "/openapi.json", "/hooks/ci")
     routes = [Route(path, tell, methods=methods) for path in paths]
-    return secure(Starlette(routes=[*routes, Route("/", show_page)]), config, pages=[tmp_path / "index.html"])
+    pages = [tmp_path / "index.html"]
+    return secure(Starlette(routes=[*routes, Route("/", show_page)]), config, access, pages=pages)
 
 
 @pytest.fixture
@@ -67,13 +74,13 @@ async def client(app: Guard) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-def token(config: Settings) -> dict[str, str]:
-    return {"authorization": f"Bearer {Tokens(config).add('ci', Scope.SUBMIT)}"}
+async def token(access: Authenticator) -> dict[str, str]:
+    return {"authorization": f"Bearer {await access.tokens.add('ci', Scope.SUBMIT)}"}
 
 
 @pytest.fixture
-def session(config: Settings) -> dict[str, str]:
-    return {"cookie": f"mailroom_session_8642={Sessions(config).create(read_owner_name())}"}
+async def session(access: Authenticator) -> dict[str, str]:
+    return {"cookie": f"mailroom_session_8642={await access.sessions.create(read_owner_name())}"}
 
 
 class TestHost:
@@ -216,20 +223,20 @@ class TestCredentials:
         assert (await client.get(f"/api/v1/goals?token={secret}&access_token={secret}")).status_code == 401
 
     async def test_a_revoked_token_is_refused_at_once(
-        self, client: httpx2.AsyncClient, config: Settings, token
+        self, client: httpx2.AsyncClient, access: Authenticator, token
     ) -> None:
         assert (await client.get("/api/v1/goals", headers=token)).status_code == 200
-        Tokens(config).revoke("ci")
+        await access.tokens.revoke("ci")
         assert (await client.get("/api/v1/goals", headers=token)).status_code == 401
 
     async def test_a_session_begun_with_a_token_ends_with_it(
-        self, client: httpx2.AsyncClient, config: Settings, token
+        self, client: httpx2.AsyncClient, access: Authenticator, token
     ) -> None:
-        cookie = {"cookie": f"mailroom_session_8642={Sessions(config).create('ci', token='ci')}"}
+        cookie = {"cookie": f"mailroom_session_8642={await access.sessions.create('ci', token='ci')}"}
         answer = await client.get("/api/v1/goals", headers=cookie)
         assert answer.json()["scope"] == Scope.SUBMIT
-        Tokens(config).revoke("ci")
-        Tokens(config).add("ci", Scope.ADMIN)
+        await access.tokens.revoke("ci")
+        await access.tokens.add("ci", Scope.ADMIN)
         assert (await client.get("/api/v1/goals", headers=cookie)).status_code == 401
 
     async def test_who_is_taken_off_the_list_is_signed_out(
@@ -418,7 +425,7 @@ class Caller:
 
 class TestStreams:
     @pytest.fixture
-    def app(self, config: Settings) -> Guard:
+    def app(self, config: Settings, access: Authenticator) -> Guard:
         async def follow(_: Request) -> Response:
             async def frames() -> AsyncIterator[bytes]:
                 yield b"data: 1\n\n"
@@ -426,7 +433,7 @@ class TestStreams:
 
             return StreamingResponse(frames(), media_type="text/event-stream")
 
-        return secure(Starlette(routes=[Route("/api/v1/events", follow)]), config)
+        return secure(Starlette(routes=[Route("/api/v1/events", follow)]), config, access)
 
     async def test_too_many_of_one_person_are_refused(self, app: Guard, token, session) -> None:
         app._streams = Streams(2)
@@ -447,7 +454,7 @@ class TestStreams:
         monkeypatch.setattr(exchange, "RECHECK_INTERVAL", 0.01)
         caller = Caller(app, "/api/v1/events", session)
         await eventually(lambda: caller.status == 200, 5)
-        Sessions(config).end_all()
+        await app.authenticator.sessions.end_all()
         async with asyncio.timeout(5):
             await caller.task
         assert caller.sent[-1] == {"type": "http.response.body", "body": b""}
@@ -465,7 +472,12 @@ async def test_a_websocket_is_refused(app: Guard) -> None:
 
 async def test_refused_tokens_are_noted_without_the_token(config: Settings) -> None:
     noted: list[Any] = []
-    app = secure(Starlette(), config, note=lambda act, **more: noted.append((act, more)))
+    app = secure(
+        Starlette(),
+        config,
+        Authenticator(config, one_bucket()),
+        note=lambda act, **more: noted.append((act, more)),
+    )
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=ORIGIN) as client:
         await client.get("/api/v1/goals", headers={"authorization": "Bearer mr_stolen"})
     assert noted == [("token_refused", {"address": "127.0.0.1"})]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from services.cli import api
 from services.cli.api import Login
 from services.cli.commands.chat.answering import Question, ask_nexus, make_session
 from services.cli.commands.goal_view import print_outcome
@@ -26,7 +27,7 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
-from shared.access.credentials import create_link, find_address, read_command_token
+from shared.access.credentials import find_address, read_command_token
 from shared.bus import Bus
 from shared.contracts import TaskStatus
 from shared.errors import StartError
@@ -136,7 +137,7 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         question = Question(session=make_session(), text=QUESTION)
         print_answer(await ask_nexus(question, ANSWER_TIMEOUT, login))
         if sys.stdout.isatty():  # elsewhere the office closes at once
-            click.echo(f"\nIn a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
+            click.echo(f"\nIn a browser: {api.create_link(config, page=f'/goals/{goal.goal_id}')[0]}\n")
         return True
     finally:
         await bus.close()

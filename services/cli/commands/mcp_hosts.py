@@ -19,8 +19,6 @@ from services.cli.commands.mcp_serve import token_path
 from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import print_result
 from shared import settings
-from shared.access.credentials import Tokens
-from shared.access.scopes import parse_scope
 from shared.errors import MailroomError, NotFound
 from shared.files import write_atomically
 from shared.settings import Settings, environment
@@ -314,25 +312,15 @@ def _write(path: Path, text: str, existed: bool) -> None:
     place.chmod(mode)
 
 
-def _is_here(config: Settings) -> bool:
-    return not config.url and api.read_login(config) is None
-
-
 def _make_token(config: Settings, host: str, scope: str) -> None:
-    if _is_here(config):
-        secret = Tokens(config).add(host, parse_scope([scope]))
-    else:
-        secret = api.post("/tokens", dict[str, str], {"name": host, "scopes": [scope]})["token"]
+    secret = api.post("/tokens", dict[str, str], {"name": host, "scopes": [scope]})["token"]
     write_atomically(token_path(config, host), secret, mode=0o600)
 
 
 def _drop_token(config: Settings, host: str) -> None:
     token_path(config, host).unlink(missing_ok=True)
     try:
-        if _is_here(config):
-            Tokens(config).revoke(host)
-        else:
-            api.delete(f"/tokens/{host}")
+        api.delete(f"/tokens/{host}")
     except NotFound:
         return
     except MailroomError as error:

@@ -78,6 +78,9 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     used = format_spent(tokens, sum(each.cost for each in system.spent.values()))
     print_block(f"models  {used} today{f'; {system.left}' if system.left else ''}", console, hang=8)
     print_block(f"night   {system.night}", console, hang=8)
+    if system.people:
+        said = "; ".join(f"{clean(each.person)}: {each}" for each in system.people)
+        print_block(f"people  {said}", console, hang=8)
     if system.waiting.count:
         print_block(f"waits   {_format_waiting(system.waiting)}", console, hang=8)
     console.print()

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 
 import click
 
+from services.cli import api
 from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import print_json
 from shared import settings
-from shared.access.credentials import Token, Tokens, find_address, public_address
+from shared.access.credentials import TokenList, TokenRow, public_address
 from shared.access.scopes import list_scopes, parse_scope
-from shared.errors import StartError
 from shared.text.times import format_date, format_utc, parse_span
 
 LATEST = timedelta(days=3_650)  # The longest time until a token expires
@@ -19,7 +19,7 @@ LATEST = timedelta(days=3_650)  # The longest time until a token expires
 def token() -> None:
     """Make, list and revoke tokens for scripts.
 
-    A script sends one as 'Authorization: Bearer TOKEN'. A running gateway notices every change at once.
+    A script sends one as 'Authorization: Bearer TOKEN'. What is changed counts at once, at every gateway.
     """
 
 
@@ -45,16 +45,16 @@ def add(name: str, scopes: str, expires: str | None, person: str, as_json: bool)
     lifetime = _parse_lifetime(expires) if expires else None
     scope = parse_scope(scopes.split(","))
     config = settings.load()
-    secret = Tokens(config).add(name, scope, lifetime, person)
+    login = api.find_login(config)
+    days = lifetime.total_seconds() / 86_400 if lifetime else None
+    wanted = {"name": name, "scopes": list_scopes(scope), "days": days, "person": person}
+    secret = api.post("/tokens", dict[str, str], wanted, login=login)["token"]
     if as_json:
         print_json({"name": name, "token": secret, "scopes": list_scopes(scope)})
         return
     click.echo(secret)
     click.echo(f"\nThis is shown once. It may {', '.join(list_scopes(scope))}.", err=True)
-    try:
-        address = public_address(config, find_address(config))
-    except StartError:
-        return
+    address = public_address(config, login.url) if login.is_here else login.url
     click.echo(f"curl -H 'Authorization: Bearer {secret[:6]}...' {address}/api/v1/session", err=True)
 
 
@@ -62,7 +62,7 @@ def add(name: str, scopes: str, expires: str | None, person: str, as_json: bool)
 @json_option
 def list_tokens(as_json: bool) -> None:
     """List the tokens, without their secrets."""
-    found = Tokens(settings.load()).list()
+    found = api.get("/tokens", TokenList).tokens
     if as_json:
         print_json([_to_dict(each) for each in found])
         return
@@ -74,7 +74,7 @@ def list_tokens(as_json: bool) -> None:
         ends = "does not expire"
         if each.expires_at:
             ends = f"{'expired' if each.expired else 'expires'} {_format_moment(each.expires_at)}"
-        click.echo(f"{each.name}  {', '.join(list_scopes(each.scope))}; {ends}; {used}")
+        click.echo(f"{each.name}  {', '.join(each.scopes)}; {ends}; {used}")
 
 
 @token.command()
@@ -82,7 +82,7 @@ def list_tokens(as_json: bool) -> None:
 @json_option
 def revoke(name: str, as_json: bool) -> None:
     """Make a token invalid, from now on."""
-    Tokens(settings.load()).revoke(name)
+    api.delete(f"/tokens/{api.segment(name)}")
     if as_json:
         print_json({"name": name, "revoked": True})
     else:
@@ -103,10 +103,10 @@ def _format_moment(moment: datetime) -> str:
     return format_date(moment.isoformat())
 
 
-def _to_dict(each: Token) -> dict[str, object]:
+def _to_dict(each: TokenRow) -> dict[str, object]:
     return {
         "name": each.name,
-        "scopes": list_scopes(each.scope),
+        "scopes": each.scopes,
         "created_at": format_utc(each.created_at),
         "expires_at": format_utc(each.expires_at) if each.expires_at else None,
         "used_at": format_utc(each.used_at) if each.used_at else None,

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from services.cli import api
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import find_url
 from services.cli.supervisor.cluster import require_synced, write_containers
@@ -32,7 +33,7 @@ from services.cli.supervisor.provisioning import (
 )
 from services.cli.supervisor.restoring import finish_restore
 from shared import log, settings, subjects
-from shared.access.credentials import LINK_LIFETIME, create_link
+from shared.access.credentials import LINK_LIFETIME
 from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
 from shared.bus.hosts import read_membership
 from shared.errors import MailroomError, StartError
@@ -240,7 +241,7 @@ The same with any NATS client:
 def _format_link(config: Settings) -> str:
     """A link that opens the dashboard; empty if no gateway runs."""
     try:
-        link = create_link(config)
+        link, _ = api.create_link(config, wait=0.0)
     except MailroomError:
         return ""
     minutes = LINK_LIFETIME.total_seconds() / 60

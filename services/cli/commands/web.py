@@ -1,12 +1,14 @@
 """``mailroom web``: a link that signs a browser in."""
 
+from typing import Any
+
 import click
 
+from services.cli import api
 from services.cli.commands.options import json_option
 from services.cli.output.console import print_json
 from shared import settings
-from shared.access.credentials import LINK_LIFETIME, Sessions, create_link
-from shared.access.scopes import People
+from shared.access.credentials import LINK_LIFETIME
 
 
 @click.command()
@@ -19,15 +21,15 @@ def web(person: str, sign_out: bool, as_json: bool) -> None:
     It signs one browser in, once, within ten minutes.
     """
     config = settings.load()
-    name = People(config).choose(person)
     if sign_out:
-        ended = Sessions(config).end_all(name)
+        done = api.post("/sessions/end", dict[str, Any], {"person": person})
         if as_json:
-            print_json({"person": name, "ended": ended})
+            print_json(done)
         else:
-            click.echo(f"{ended} {'session' if ended == 1 else 'sessions'} of {name} ended.")
+            sessions = "session" if done["ended"] == 1 else "sessions"
+            click.echo(f"{done['ended']} {sessions} of {done['person']} ended.")
         return
-    link = create_link(config, name)
+    link, name = api.create_link(config, person)
     minutes = LINK_LIFETIME.total_seconds() / 60
     if as_json:
         print_json({"link": link, "person": name, "minutes": minutes})

@@ -41,8 +41,8 @@ FIRST = ("gateway", "memory")
 """The folders that are saved before the streams: what the log does not have yet would be missing from it."""
 LEFT_OUT = ("cache", "environments", "logs", "memory", "memory-copies", "nats", "run")
 """What is rebuilt, or saved as streams."""
-REBUILT = ("index.db", "index.db-shm", "index.db-wal", "links.json", "links.lock", "listening.json")
-"""What of the gateway's folder is rebuilt at its start."""
+REBUILT = ("index.db", "index.db-shm", "index.db-wal", "gateway.lock", "listening.json")
+"""What of the gateway's folder is rebuilt at its start, besides the folders of further gateways."""
 OF_GOALS = ("snapshots", "workspaces")  # Folders with one for each goal, saved of those that have not ended
 TRIES = 3  # How often a backup is begun again because memories were forgotten meanwhile
 BLOCK = 1024 * 1024
@@ -223,10 +223,12 @@ class BackupWriter:
     async def _save_streams(self, server: Snapshots) -> list[SavedStream]:
         """Every stream, at a moment of its own, so that together they are as after a crash.
 
-        OFFICE first: what the others have more than it is done again, and its durables deliver again what was
-        acknowledged since before. Orders to forget go last, and there must be none more than before.
+        First how far people were told, then OFFICE: what the others have more is done again, and its durables
+        deliver again what was acknowledged since before. Orders to forget go last, and there must be none
+        more than before.
         """
-        order = (subjects.OFFICE, subjects.MEMORY, "", subjects.FORGETTING)
+        shared = subjects.bucket_stream(subjects.GATEWAY_BUCKET)
+        order = (shared, subjects.OFFICE, subjects.MEMORY, "", subjects.FORGETTING)
         names = sorted(await server.names(), key=lambda each: order.index(each if each in order else ""))
         floors = {name: await server.floors(name) for name in names}
         before = await server.state(subjects.FORGETTING)
@@ -269,7 +271,7 @@ class BackupWriter:
                 self._tell(name)
                 yield SavedFile(path=name, mode=stat.S_IMODE(found.st_mode))
                 for inner in sorted(path.iterdir()):
-                    rebuilt = name == "gateway" and inner.name in REBUILT
+                    rebuilt = name == "gateway" and (inner.name in REBUILT or inner.name.isdecimal())
                     if not rebuilt and (only is None or inner.name in only):
                         yield from self._save_folder(inner, f"{name}/{inner.name}")
         except FileNotFoundError:

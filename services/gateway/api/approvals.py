@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.call import Call, Gateway
+from services.gateway.deciding import check_person
 from services.gateway.inbox import forget_requests, read_requests
 from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
@@ -49,7 +50,7 @@ async def list_approvals(call: Call, query: ApprovalsQuery) -> Approvals:
 
 
 async def answer_approval(call: Call, body: Decision) -> Approval:
-    """Grant or refuse a request, in the name of the person.
+    """Grant or refuse a request, in the name of the person, who has the role that this takes (403).
 
     The first answer counts; a second gets 409 and who was first.
     """
@@ -61,6 +62,7 @@ async def answer_approval(call: Call, body: Decision) -> Approval:
         body.scope,
         body.hosts,
         person=call.person.name,
+        check=check_person(call.gateway, call.person),
     )
     forget_requests(call.gateway)
     (found,) = await find_approvals(call.gateway.bus, request.approval_id)
@@ -76,6 +78,6 @@ def with_goal(gateway: Gateway, approval: Approval) -> Approval:
 ENDPOINTS = (
     Endpoint("GET", f"{API}/approvals", list_approvals, scope=Scope.READ, tag="approvals"),
     Endpoint(
-        "POST", f"{API}/approvals/{{approval_id}}", answer_approval, scope=Scope.APPROVE, tag="approvals"
+        "POST", f"{API}/approvals/{{approval_id}}", answer_approval, scope=Scope.SUBMIT, tag="approvals"
     ),
 )

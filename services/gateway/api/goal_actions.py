@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.goals import ONE, summarize_goals
+from services.gateway.api.limits import require_room
 from services.gateway.api.patches import read_goal_patches, record_applied
 from services.gateway.call import Call
 from services.gateway.routing import Endpoint
@@ -104,6 +105,7 @@ async def retry(call: Call, body: Nothing) -> SubmittedGoal:
     goal = await find_ended(bus, call.path["goal_id"])
     key = call.key and f"retry {goal.goal_id} {call.key}"
     goal_id = derive_goal_id(bus, person, key)
+    await require_room(call.gateway, person, goal_id)
     return await submit_once(bus, make_retry(goal, goal_id, person=person), key)
 
 

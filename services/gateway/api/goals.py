@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from services.gateway.api.limits import require_room
 from services.gateway.call import Call, Gateway, Kept
 from services.gateway.inbox import read_open_requests
 from services.gateway.metrics.drilldown import CONDITIONS
@@ -222,6 +223,7 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
             f"The goal has {size:,} bytes; the limit is {MAX_BYTES:,}",
             "Put what it needs into files, and name their paths",
         )
+    await require_room(call.gateway, person, goal_id)
     return await submit_once(bus, submission, "" if body.goal_id else call.key)
 
 

@@ -18,7 +18,6 @@ from services.gateway.problems import not_found
 from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
 from shared.bus import Stored
-from shared.contracts import TaskThoughts
 from shared.trail.archives import find_archive, read_message, read_messages
 from shared.trail.verification import Verification, verify_here
 from shared.views.timeline import GoalSummary, MessageRow
@@ -180,17 +179,18 @@ async def _frames(gateway: Gateway, after: Position, wanted: Filter) -> AsyncGen
                 continue
             batch = pending.result()
             pending = asyncio.ensure_future(anext(batches))
-            yield b"".join(map(_frame, batch))
+            frames = []
+            for each in batch:
+                if isinstance(each, Recent):  # another gateway may have told more of the other stream
+                    after = after.joined(each.position)
+                    frames.append(b"id: %b\nevent: message\ndata: %b\n\n" % (str(after).encode(), each.data))
+                else:
+                    frames.append(b"event: thinking\ndata: %b\n\n" % each.to_json())
+            yield b"".join(frames)
     finally:
         pending.cancel()
         await asyncio.gather(pending, return_exceptions=True)
         await batches.aclose()
-
-
-def _frame(each: Recent | TaskThoughts) -> bytes:
-    if isinstance(each, Recent):
-        return b"id: %b\nevent: message\ndata: %b\n\n" % (each.row.position.encode(), each.data)
-    return b"event: thinking\ndata: %b\n\n" % each.to_json()
 
 
 def _state(index: LogIndex) -> bytes:

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,8 +18,9 @@ from services.gateway.inbox import is_question
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import STREAMS, Position
 from services.gateway.index.store import Filter
+from services.gateway.security.bucket import Bucket
 from shared import subjects
-from shared.access.credentials import RecordFile, public_address
+from shared.access.credentials import public_address
 from shared.bus import Bus, Stored
 from shared.bus.client import is_handled
 from shared.contracts import (
@@ -181,7 +181,7 @@ class Dispatcher:
 
     def __init__(self, gateway: Gateway, deliver: Deliver, journal: Journal, zone: tzinfo | None) -> None:
         self._gateway, self._deliver, self._journal, self._zone = gateway, deliver, journal, zone
-        self._reader = LogReader(gateway.bus, gateway.index, gateway.settings.gateway / "told.json")
+        self._reader = LogReader(gateway.bus, gateway.index, gateway.bucket, "told")
 
     async def run(self, wake: Wake) -> None:
         """Follow the log without end; ``wake`` is called with the channel of each new delivery."""
@@ -192,11 +192,11 @@ class Dispatcher:
             if event and row and row.audience:
                 event = msgspec.structs.replace(event, audience=row.audience)
             if event and await self._tell(event, wake):
-                self._reader.note(READ, position=position)
+                await self._reader.note(READ, position=position)
 
-    def forget(self) -> None:
+    async def forget(self) -> None:
         """Begin with what happens from now on: nothing is told at present."""
-        self._reader.forget_all_but(())
+        await self._reader.forget_all_but(())
 
     async def _tell(self, event: Event, wake: Wake) -> bool:
         """Write the deliveries of an event; whether there is one."""
@@ -261,21 +261,21 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReader:
-    """The messages that people may be told of, for readers with names; ``path`` keeps how far each is.
+    """The messages that people may be told of, for readers of a ``kind`` with names; the bucket keeps how
+    far each is.
 
     It is written after what a message leads to: what is read again after a crash was perhaps told.
     """
 
-    def __init__(self, bus: Bus, index: LogIndex, path: Path) -> None:
-        self._bus, self._index = bus, index
-        self._progress = RecordFile(path, Progress)
+    def __init__(self, bus: Bus, index: LogIndex, bucket: Bucket, kind: str) -> None:
+        self._bus, self._index, self._bucket, self._kind = bus, index, bucket, kind
 
     async def follow(self, name: str) -> AsyncIterator[tuple[str, Stored]]:
         """Each message and its position, without end; a new reader begins with what happens from now on."""
         known = self.find(name)
         if known is None:
             ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
-            known = self.note(name, position=str(Position(*ends)))
+            known = await self.note(name, position=str(Position(*ends)))
         noted = time.monotonic()
         async for batch in self._index.events(Position.parse(known.position), Filter()):
             for each in batch:
@@ -285,26 +285,25 @@ class LogReader:
                 if stored is not None and not is_handled(stored.headers):
                     yield each.row.position, stored
             if time.monotonic() - noted > NOTE_INTERVAL:
-                self.note(name, position=batch[-1].row.position)
+                await self.note(name, position=batch[-1].row.position)
                 noted = time.monotonic()
 
     def find(self, name: str) -> Progress | None:
         """How far a reader is; None for a new one."""
-        return self._progress.read().get(name)
+        data = self._bucket.find(f"{self._kind}.{name}")
+        return msgspec.json.decode(data, type=Progress) if data else None
 
-    def note(self, name: str, **fields: Any) -> Progress:
+    async def note(self, name: str, **fields: Any) -> Progress:
         """Write how far a reader is; a field that is not given stays."""
-        with self._progress.change() as records:
-            known = records.get(name)
-            records[name] = msgspec.structs.replace(known, **fields) if known else Progress(**fields)
-            return records[name]
+        known = self.find(name)
+        noted = msgspec.structs.replace(known, **fields) if known else Progress(**fields)
+        await self._bucket.put(f"{self._kind}.{name}", msgspec.json.encode(noted))
+        return noted
 
-    def forget_all_but(self, names: Collection[str]) -> None:
+    async def forget_all_but(self, names: Collection[str]) -> None:
         """Forget the other readers: one of such a name is new."""
-        if self._progress.read().keys() - names:
-            with self._progress.change() as records:
-                for name in records.keys() - names:
-                    del records[name]
+        for name in self._bucket.list(self._kind).keys() - names:
+            await self._bucket.remove(f"{self._kind}.{name}")
 
 
 def may_be_told(subject: str) -> bool:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from services.gateway.call import Gateway
 from services.gateway.conversations import ask
+from services.gateway.deciding import check_person, find_person
 from services.gateway.delivery.events import ASKED, Dispatcher, Event, Wake
 from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.sender import LIFE, MAX_WRONG, Codes
@@ -161,7 +162,12 @@ class Replies:
                     return ReplyOutcome.WRONG_CODE, problem
                 granted = command.act == "approve"
                 await answer_request(
-                    self._gateway.bus, delivery.about, granted, command.rest, person=note.person
+                    self._gateway.bus,
+                    delivery.about,
+                    granted,
+                    command.rest,
+                    person=note.person,
+                    check=check_person(self._gateway, find_person(self._gateway.settings, channel.person)),
                 )
                 forget_requests(self._gateway)
                 if granted:

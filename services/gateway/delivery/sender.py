@@ -244,6 +244,7 @@ class Sender:
             group, status=DeliveryStatus.SENDING, bundle=bundle, attempts=attempts
         )
         message = await write_message(group, self._channel, self._codes, self._journal)
+        self._gateway.require_duty()
         try:
             reference = await self._outlet.send(message)
         except DeliveryError as error:

@@ -36,7 +36,7 @@ async def deliver_for_ever(gateway: Gateway) -> None:
     journal = Journal(gateway)
     dispatcher = Dispatcher(gateway, deliver, journal, zone)
     if not deliver.channels:
-        dispatcher.forget()
+        await retry_until_taken(dispatcher.forget, pause=PAUSE, event="delivery_interrupted")
         return
 
     async def read_ends() -> Position:

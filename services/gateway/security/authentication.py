@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -12,17 +11,11 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 
+from services.gateway.security.bucket import Bucket
+from services.gateway.security.credentials import SESSION_LIFETIME, Links, Sessions, Token, Tokens
 from services.gateway.security.limits import Rate, RateLimit, Refused
 from shared import subjects
-from shared.access.credentials import (
-    SESSION_LIFETIME,
-    TOKEN_PREFIX,
-    Links,
-    Sessions,
-    Token,
-    Tokens,
-    is_command_token,
-)
+from shared.access.credentials import TOKEN_PREFIX, is_command_token
 from shared.access.scopes import People, Person, Scope
 from shared.bus import Bus
 from shared.bus.entry import Entry, seal
@@ -165,14 +158,23 @@ def read_credential(headers: Headers, site: Site) -> Credential:
 
 
 class Authenticator:
-    """Finds the person of a credential, in the files as they are at that moment."""
+    """Finds the person of a credential, in the file of people and the bucket as they are at that moment."""
 
-    def __init__(self, config: Settings) -> None:
-        self._config = config
+    def __init__(self, config: Settings, bucket: Bucket) -> None:
+        self._config, self._bucket = config, bucket
         self.people = People(config)
-        self.links = Links(config)
-        self.sessions = Sessions(config)
-        self.tokens = Tokens(config)
+        self.links = Links(bucket)
+        self.sessions = Sessions(bucket)
+        self.tokens = Tokens(bucket, self.people)
+
+    async def find(self, credential: Credential) -> Person | None:
+        """The same, also if the person came in at another gateway just now."""
+        await self._bucket.ensure_fresh()
+        found = self.identify(credential)
+        if found is None:
+            await self._bucket.look_again()
+            found = self.identify(credential)
+        return found
 
     def identify(self, credential: Credential) -> Person | None:
         """The person; None for a credential that is unknown, revoked or has expired.
@@ -220,7 +222,6 @@ REFUSALS = {
 REFUSAL_RATE = Rate(1 / 10, 30)
 """How many refusals are recorded: the log, from which nothing is removed, must not be filled by strangers."""
 MAX_WAITING = 1_000
-WATCH_INTERVAL = 2.0  # Seconds between two looks at the tokens, which 'mailroom token' may have changed
 RETRY_PAUSE = 1.0
 
 log = logger(__name__)
@@ -229,12 +230,10 @@ log = logger(__name__)
 class AccessLog:
     """Publishes events in the order of the acts; if too many wait, one is in the log file alone."""
 
-    def __init__(self, bus: Bus, config: Settings) -> None:
+    def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._waiting: asyncio.Queue[AccessChanged] = asyncio.Queue(MAX_WAITING)
         self._refusals = RateLimit(REFUSAL_RATE)
-        self._tokens = Tokens(config)
-        self._known: dict[str, datetime] | None = None
 
     def note(
         self, act: AccessAct, *, person: str = "", address: str = "", about: str = "", reason: str = ""
@@ -260,14 +259,8 @@ class AccessLog:
         except asyncio.QueueFull:
             log.error("access_unrecorded", act=act.value)
 
-    def note_token(self, act: AccessAct, name: str, person: str) -> None:
-        """Record that ``person`` made or revoked a token through the gateway."""
-        self.note(act, person=person, about=name)
-        self._known = self._read_tokens()
-
     async def run(self) -> None:
-        """Publish, and watch the tokens, until cancelled; then what waits is published."""
-        watch = asyncio.create_task(self._watch_tokens())
+        """Publish until cancelled; then what waits is published."""
         try:
             while True:
                 event = await self._waiting.get()
@@ -276,32 +269,10 @@ class AccessLog:
                     publish, pause=RETRY_PAUSE, event="access_unsent", act=event.act.value
                 )
         finally:
-            watch.cancel()
             with contextlib.suppress(BusError, TimeoutError):
                 async with asyncio.timeout(1):
                     while not self._waiting.empty():
                         await self._bus.commit([_entry(self._waiting.get_nowait())])
-
-    async def _watch_tokens(self) -> None:
-        self._known = self._read_tokens()
-        while True:
-            await asyncio.sleep(WATCH_INTERVAL)
-            found, known = self._read_tokens(), self._known
-            if found is None or known is None:
-                self._known = found
-                continue
-            for name in sorted(found.keys() | known.keys()):
-                if found.get(name) != known.get(name):
-                    act = AccessAct.TOKEN_ADDED if name in found else AccessAct.TOKEN_REVOKED
-                    self.note(act, about=name, reason="by 'mailroom token'")
-            self._known = found
-
-    def _read_tokens(self) -> dict[str, datetime] | None:
-        """The tokens with their times; None if they cannot be read."""
-        try:
-            return {token.name: token.created_at for token in self._tokens.list()}
-        except ConfigError:
-            return None
 
 
 def _entry(event: AccessChanged) -> Entry:

@@ -74,7 +74,12 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def secure(
-    app: ASGIApp, config: Settings, *, pages: Iterable[Path] = (), note: Note = lambda *_, **__: None
+    app: ASGIApp,
+    config: Settings,
+    authenticator: Authenticator,
+    *,
+    pages: Iterable[Path] = (),
+    note: Note = lambda *_, **__: None,
 ) -> "Guard":
     """``app`` behind the guard.
 
@@ -84,7 +89,7 @@ def secure(
     ConfigError for a wrong setting, OSError for a page that is missing.
     """
     policy = format_page_policy(page.read_text() for page in pages)
-    return Guard(app, Authenticator(config), Sites(list_sites(config)), policy, note)
+    return Guard(app, authenticator, Sites(list_sites(config)), policy, note)
 
 
 class Guard:
@@ -114,7 +119,7 @@ class Guard:
                 headers = self._headers_for(asked.path, secure=asked.site.secure)
                 credential = read_credential(asked.headers, asked.site)
                 self._require_own_page(asked, credential)
-                person = self._identify(asked, credential)
+                person = await self._identify(asked, credential)
                 exchange = self._exchange(receive, send, headers, credential, person)
                 length = asked.headers.get("content-length", "")
                 if length not in ("", "0") or "transfer-encoding" in asked.headers:
@@ -180,15 +185,15 @@ class Guard:
                 "Open the dashboard itself, or use a token: 'mailroom token add'",
             )
 
-    def _identify(self, asked: Asked, credential: Credential) -> Person | None:
+    async def _identify(self, asked: Asked, credential: Credential) -> Person | None:
         """The person who asks; None if none is needed. Raises Refused (401, 429, 503)."""
         if asked.is_attempt or asked.is_hook:
             (self._attempts if asked.is_attempt else self._hooks).take(asked.address)
-            return self._find(credential)
+            return await self._find(credential)
         if asked.is_read and not asked.is_protected:
             self._by_address.take(asked.address)
             return None
-        person = self._find(credential)
+        person = await self._find(credential)
         if person is not None:
             self._by_person.take(person.name)
             return person
@@ -204,11 +209,11 @@ class Guard:
             cause, cure = "You are not signed in", "'mailroom web' prints a link that signs you in"
         raise Refused(401, cause, cure, www_authenticate='Bearer realm="mailroom"')
 
-    def _find(self, credential: Credential) -> Person | None:
+    async def _find(self, credential: Credential) -> Person | None:
         if credential.via is None:
             return None
         try:
-            return self.authenticator.identify(credential)
+            return await self.authenticator.find(credential)
         except ConfigError as error:
             log.error("access_files_unreadable", reason=str(error))
             raise Refused(

@@ -114,6 +114,7 @@ class ToolContext:
             "requester": request.asker,
             "context": {"route": subjects.CONDUCTOR, "letter_id": request.letter_id, **_thread(request)},
             "said": self.sign(request),
+            "person": request.person if request.asker == subjects.USER else "",
         }
         return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), goal_id
 

@@ -19,6 +19,7 @@ const before = { list: null, kpi: null };
 export default function Agents({ params }) {
   const list = useLiveResource((signal) => get("/agents", {}, { signal }), [], ({ message }) => /^(task|record\.[^.]+\.control|control)\b/.test(message.subject), 1000);
   const kpi = useResource((signal) => get("/kpi", {}, { signal }), []);
+  const limits = useResource((signal) => get("/limits", {}, { signal }), []);
   useEffect(() => {
     const timer = setInterval(() => !document.hidden && !paused.value && list.reload(), AGAIN);
     return () => clearInterval(timer);
@@ -39,9 +40,21 @@ export default function Agents({ params }) {
   const close = () => navigate("/agents");
   return html`<div class="head"><div><h1 aria-live="polite">${headline(agents)}</h1><${Summary} agents=${agents} /></div></div>
     ${list.error && html`<${Problem} error=${list.error} retry=${list.reload} />`}
-    <div class=${params.name ? "split" : "split closed"}><div><${Table} agents=${agents} chosen=${chosen} velocity=${velocity} /></div>
+    <div class=${params.name ? "split" : "split closed"}><div><${Table} agents=${agents} chosen=${chosen} velocity=${velocity} /><${People} people=${limits.data?.people || []} /></div>
       ${chosen && html`<${Detail} key=${chosen.name} agent=${chosen} velocity=${velocity[chosen.name]} onClose=${close} onChange=${list.reload} />`}
       ${params.name && !chosen && html`<${Empty} title="There is no such agent" action=${html`<a href="/agents">All agents</a>`}>No agent is named ${params.name}; a specialist that was retired is gone.<//>`}</div>`;
+}
+
+function People({ people }) {
+  if (!people.length) return null;
+  const parts = (each) => [
+    each.most_open && `${each.open_goals} of ${each.most_open} goals open`,
+    each.day_goals && `${each.goals} of ${each.day_goals} goals today`,
+    each.day_tokens && `${each.tokens.toLocaleString("en")} of ${each.day_tokens.toLocaleString("en")} tokens today`,
+    each.day_cost && `$${each.cost.toFixed(2)} of $${each.day_cost.toFixed(2)} today`,
+  ].filter(Boolean);
+  return html`<h2>People <small>who have limits</small></h2>
+    <ul>${people.map((each) => html`<li key=${each.person}><b>${each.person}</b> <span class="soft">${parts(each).join(", ")}</span></li>`)}</ul>`;
 }
 
 function Table({ agents, chosen, velocity }) {
