@@ -47,8 +47,8 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
 
-test: setup ## Run the tests, four files at a time, the longest first (ARGS="-k word" narrows them)
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: setup ## Run the tests, five files at a time, the longest first (ARGS="-k word" narrows them)
+	$(BIN)/python -m pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
