@@ -47,8 +47,8 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
 
-test: setup ## Run the tests, three files at a time: browser, flow, bus, contracts, unit (ARGS="-k word" narrows them)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: setup ## Run the tests, five files at a time, the longest first (ARGS="-k word" narrows them)
+	$(BIN)/python -m pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)

@@ -4,6 +4,7 @@ import gc
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,14 @@ from tests.support.sweeper import leave_no_process
 
 TOGETHER = ("tests/browser/", "tests/flow/test_brain_")
 """Tests that share what is slow to make: an office and a browser; the clients of models' providers (3 s)."""
+LONG = (
+    "tests/browser/",
+    "tests/flow/test_cluster_",
+    "tests/flow/test_gateway_fuzz.py",
+    "tests/flow/test_heartbeat.py",
+    "tests/flow/test_mcp_conformance.py",
+)
+"""Tests that take longer than their size tells."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,6 +37,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunAgain(), "run-again-after-a-stall")
     share_certificates()
     gc.disable()  # nothing that collection makes is garbage
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In one of several processes, begin with what takes longest, so that no long file is left at the end.
+
+    How long a file takes is guessed from its size. That also mixes tests that wait with tests that compute.
+    """
+    if hasattr(config, "workerinput"):
+        sizes = {path: path.stat().st_size for path in {item.path for item in items}}
+        items.sort(key=lambda item: -inf if item.nodeid.startswith(LONG) else -sizes[item.path])
 
 
 def pytest_collection_finish() -> None:

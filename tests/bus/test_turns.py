@@ -1,9 +1,6 @@
 """Turns at a model server, taken by processes of their own over a real nats-server."""
 
 import asyncio
-import json
-import signal
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +12,7 @@ from shared.bus import Bus
 from shared.llm import Message, make_model
 from shared.llm.clients import require_sdk
 from shared.reasoning.turns import OfficeLedger
-from tests.support.forking import ROOT
+from tests.support.asking_in_turns import Asking
 from tests.support.model_formats import Answer, Request
 from tests.support.model_server import ModelServer, serve_model
 from tests.support.rate_limits import TokenBucket
@@ -23,30 +20,6 @@ from tests.support.server import Server
 
 NINE = ("conductor", "engineer", "scout", "critic", "nexus", "cortex", "frontier", "memory", "helper")
 ASK = [Message(role="user", text="x" * 1_200)]
-PROGRAM = """
-import asyncio, json, sys
-from pathlib import Path
-from shared import settings
-from shared.bus import Bus
-from shared.llm import Message, make_model
-from shared.llm.clients import require_sdk
-from shared.reasoning.turns import OfficeLedger
-
-async def main(name, url, seed, times):
-    bus = await Bus.connect(name, url, Path(seed))
-    model = make_model(settings.load(), name, ledger=OfficeLedger(bus))
-    require_sdk("openai")
-    print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
-    waited = 0.0
-    for _ in range(int(times)):
-        thought = await model.complete([Message(role="user", text="x" * 1_200)], max_tokens=1)
-        waited += thought.usage.waited
-    await bus.close()
-    print(json.dumps({"waited": waited}))
-
-asyncio.run(main(*sys.argv[1:]))
-"""
 
 
 @pytest.fixture
@@ -68,42 +41,22 @@ def variables(model: ModelServer, **more: str) -> dict[str, str]:
     }
 
 
-async def start(
-    office: Server, model: ModelServer, name: str, times: int, **more: str
-) -> asyncio.subprocess.Process:
+async def start(office: Server, model: ModelServer, name: str, times: int, **more: str) -> Asking:
     """A process of the agent ``name`` that asks the model ``times`` times once it is told to."""
-    seed = office.config.keys / f"{name}.nk"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        PROGRAM,
-        name,
-        office.url,
-        str(seed),
-        str(times),
-        cwd=ROOT,
-        env={**office.environment, **variables(model, **more)},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout
-    assert await process.stdout.readline() == b"ready\n"
-    return process
+    seed = str(office.config.keys / f"{name}.nk")
+    asking = Asking({**office.environment, **variables(model, **more)}, name, office.url, seed, times)
+    assert await asyncio.to_thread(asking.hear) == "ready"
+    return asking
 
 
-async def go(*processes: asyncio.subprocess.Process) -> None:
+async def go(*processes: Asking) -> None:
     """Have processes that are ready begin."""
     for process in processes:
-        assert process.stdin
-        process.stdin.write(b"\n")
-        await process.stdin.drain()
+        process.begin()
 
 
-async def waited(process: asyncio.subprocess.Process) -> float:
-    out, error = await process.communicate()
-    assert process.returncode == 0, error.decode()[-3_000:]
-    return float(json.loads(out.splitlines()[-1])["waited"])
+async def waited(process: Asking) -> float:
+    return float(await asyncio.to_thread(process.hear))
 
 
 @pytest.mark.parametrize("tells", [True, False])
@@ -148,9 +101,8 @@ async def test_the_turn_of_a_killed_process_runs_out(office: Server, monkeypatch
         await go(holder)
         while not model.requests:
             await asyncio.sleep(0.05)
-        holder.send_signal(signal.SIGKILL)
+        holder.kill()
         asking = asyncio.create_task(mine.complete(ASK))
-        await holder.communicate()
         thought = await asyncio.wait_for(asking, 20)
     assert thought.text == "Yes."
     assert 1 < thought.usage.waited < 15

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
@@ -62,18 +63,22 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 async def run(package: str, version: str, program: str, *arguments: str) -> str:
-    """What a program of npm prints; a Node that is new enough comes with it."""
+    """What a program of npm prints; a Node that is new enough comes with it.
+
+    It has a home of its own: other tests look whether anything changes in that of this machine.
+    """
     node = require_package(NODE, "24.22.3") / "node_modules" / NODE / "bin"
     folder = require_package(package, version)
-    process = await asyncio.create_subprocess_exec(
-        str(folder / "node_modules" / ".bin" / program),
-        *arguments,
-        cwd=ROOT,
-        env={**os.environ, "PATH": f"{node}:{os.environ['PATH']}"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    printed, _ = await asyncio.wait_for(process.communicate(), 500)
+    with TemporaryDirectory() as home:
+        process = await asyncio.create_subprocess_exec(
+            str(folder / "node_modules" / ".bin" / program),
+            *arguments,
+            cwd=ROOT,
+            env={**os.environ, "PATH": f"{node}:{os.environ['PATH']}", "HOME": home},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        printed, _ = await asyncio.wait_for(process.communicate(), 500)
     return printed.decode()
 
 

@@ -13,7 +13,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged
 from tests.support.slow import install_slow_agent, slow_goal
-from tests.support.up import UpCommand
+from tests.support.up import CRITIC_TOO, UpCommand
 from tests.support.waiting import eventually
 
 STREAM = Path("nats/store/jetstream/OFFICE/streams/OFFICE")
@@ -21,7 +21,7 @@ STREAM = Path("nats/store/jetstream/OFFICE/streams/OFFICE")
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, str]:
-    return install_slow_agent(tmp_path)
+    return {**CRITIC_TOO, **install_slow_agent(tmp_path)}
 
 
 @pytest.fixture

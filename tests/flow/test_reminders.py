@@ -78,7 +78,7 @@ def reminder(text: str, due: datetime, **more: Any) -> Due:
 
 async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> None:
     await join(team)
-    question = Question(sender="user", recipient="nexus", text="Remind me in 1 second to stretch")
+    question = Question(sender="user", recipient="nexus", text="Remind me in 4 seconds to stretch")
     await team.write(question, "nexus")
     response = await team.receive("nexus")
     assert response["route_used"] == "tool:reminder_set"
@@ -88,7 +88,7 @@ async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> N
     await stands(team, "stretch", DueStatus.FIRED)
     found = (await recorded(team))["stretch"]
     due, asked = datetime.fromisoformat(found.at), datetime.fromisoformat(question.created_at)
-    assert due - asked == timedelta(seconds=1)
+    assert due - asked == timedelta(seconds=4)
     assert datetime.fromisoformat(found.last_at) - due < timedelta(seconds=3)
     await asyncio.sleep(0.5)
     (letter,) = await reminded(team, "stretch")

@@ -27,8 +27,8 @@ _PLACES = {place.partition(":")[0] for place, _ in (*COMMANDS.values(), *MEMORY_
 _COMMANDS = {resolve_name(f".{place}", "services.cli.commands") for place in _PLACES}
 IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in (*AGENTS, "cli"))]
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([*IMPORTED, *sorted(_COMMANDS), "tests.support.preloaded"])
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([*IMPORTED, *sorted(_COMMANDS), "tests.support.preloaded"])
 
 
 class ForkedProcess:
@@ -37,7 +37,7 @@ class ForkedProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         log.touch()
         arguments = (tuple(command[1:]), dict(environment), (os.devnull, str(log), str(log)))
-        self._process = _context.Process(target=_run, args=arguments)
+        self._process = FORKS.Process(target=_run, args=arguments)
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -96,7 +96,7 @@ def run_forked(work: Callable[..., None], *arguments: object, timeout: float = 6
 
     Raises TimeoutExpired, after killing it.
     """
-    process = _context.Process(target=work, args=arguments)
+    process = FORKS.Process(target=work, args=arguments)
     process.start()
     process.join(timeout)
     if process.exitcode is None:
@@ -117,7 +117,7 @@ def run_command(
         for file in files:
             file.write_text(text if file.name == "input" else "")
         command = ("-m", COMMAND, *arguments)
-        process = _context.Process(target=_run, args=(command, dict(environment), tuple(map(str, files))))
+        process = FORKS.Process(target=_run, args=(command, dict(environment), tuple(map(str, files))))
         process.start()
         process.join(timeout)
         if process.exitcode is None:

@@ -7,6 +7,7 @@ with a browser that says yes.
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import shlex
@@ -31,6 +32,7 @@ from shared.mcp.pins import Tool
 from shared.mcp.questions import Choice
 from shared.mcp.session import Session
 from tests.support.forking import ROOT
+from tests.support.once import share_certificates
 from tests.support.server import environment
 
 MOST = 4  # Clients at the same time: the suite starts dozens, each of which has seconds for its first answer
@@ -159,4 +161,6 @@ def serve(listening: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    share_certificates()
+    gc.freeze()
     serve(socket.socket(fileno=0))

@@ -1,5 +1,6 @@
 """Runs the tests of little projects as the engineer does: in a copy, in the jail."""
 
+import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
 def make_runner(
     tmp_path: Path, environment: Path, notes: list[str] | None = None
 ) -> Callable[..., Awaitable[TestRun]]:
-    """A function that runs the tests of a project of ``files`` with a copy of ``environment`` as its own."""
+    """A function that runs the tests of a project of ``files`` with ``environment``, linked, as its own."""
 
     async def note(text: str) -> None:
         if notes is not None:
@@ -30,7 +31,7 @@ def make_runner(
     ) -> TestRun:
         repo = lay_out(tmp_path / "project", files)
         if not bare and not (repo / ".venv").exists():
-            shutil.copytree(environment, repo / ".venv", symlinks=True)
+            shutil.copytree(environment, repo / ".venv", symlinks=True, copy_function=os.link)
         before = {path: path.lstat().st_mtime_ns for path in (repo, *repo.rglob("*"))}
         async with working_copy(repo, tmp_path / "place") as copy:
             found = discover(copy.root)

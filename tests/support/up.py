@@ -18,6 +18,8 @@ from tests.support.waiting import wait_for
 TIMEOUT = 60.0
 CONDUCTOR_ALONE = {"MAILROOM_REPLICAS": "cortex=0,critic=0,engineer=0,frontier=0,nexus=0,scout=0"}
 """Settings of an office whose tasks are done by an agent of the test: each other one takes .5 s to start."""
+CRITIC_TOO = {"MAILROOM_REPLICAS": "cortex=0,engineer=0,frontier=0,nexus=0,scout=0"}
+"""The same where goals are to end: they are reviewed."""
 
 
 class UpCommand:
