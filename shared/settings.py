@@ -121,7 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
     brain: str = ""
-    """The agents' model: ``openai:MODEL`` (or compatible), ``anthropic:MODEL``, ``scripted:FILE``; empty: none."""
+    """The agents' model: ``openai:MODEL`` (or compatible), ``anthropic:MODEL``; empty: none is asked."""
     brain_url: str = ""
     """The address of its server, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
     brain_key: str = ""
