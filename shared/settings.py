@@ -198,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
     skills: tuple[str, ...] = ()
-    """Further skills: classes (``package.module.Class``), or entry points of the group ``mailroom.skills``."""
+    """Further skills: classes (``package.module.Class``), entry points of the group ``mailroom.skills``."""
     skills_dir: Path | None = None
     """A folder of skills for the models of all agents, one folder with a SKILL.md each; docs/extend.md."""
     replicas: Replicas = {}
@@ -268,7 +268,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     reach: tuple[str, ...] = ()
-    """What commands may reach unasked: registries (``python``), hosts (``git.example.org:8443``, ``*.lan``)."""
+    """What commands may reach unasked: registries (``python``), hosts (``example.org:8443``, ``*.lan``)."""
     private_hosts: tuple[str, ...] = ()
     """host:port pairs on private addresses that fetches may reach nevertheless."""
 

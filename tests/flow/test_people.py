@@ -18,7 +18,7 @@ from services.gateway.api import TABLE
 from shared import subjects
 from shared.access.credentials import Tokens, create_link
 from shared.access.scopes import Scope
-from shared.bus.identity import ensure_keys
+from shared.bus.connecting import ensure_keys
 from shared.contracts import Question
 from tests.support.gateway import RunningGateway
 from tests.support.mcp_hosts import connect

@@ -16,8 +16,8 @@ import pytest_asyncio
 from shared import subjects
 from shared.agent.process import CONNECT_WAIT, package_version
 from shared.bus import Bus
+from shared.bus.connecting import ensure_keys
 from shared.bus.entry import seal
-from shared.bus.identity import ensure_keys
 from shared.bus.records import TaskState, submission_entry
 from shared.contracts import Presence, Task, TaskResult, TaskStatus
 from tests.support.office import Office

@@ -15,9 +15,9 @@ from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.access.credentials import TOKEN_FILE, keep_command_token
 from shared.bus import Bus
+from shared.bus.accounts import OFFICE_ACCOUNT, write_server_config
 from shared.bus.connecting import ensure_keys
 from shared.bus.hosts import read_hosts
-from shared.bus.identity import OFFICE_ACCOUNT, write_server_config
 from shared.bus.provision import provision
 from shared.bus.stores import buckets_of
 from shared.errors import BusUnavailable, Denied, MailroomError, StartError
