@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from importlib.metadata import version
+from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
@@ -91,8 +92,7 @@ async def _run(config: Settings, profile: Profile) -> bool:
 @contextlib.asynccontextmanager
 async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterator[None]:
     listener = open_listener(config)
-    host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = _url_of(listener)
     store = Store(config.gateway / "index.db")
     index = LogIndex(bus, store)
     access = AccessLog(bus, config)
@@ -123,7 +123,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
             timeout_keep_alive=KEEP_ALIVE,
         )
     )
-    presence = _PresenceWriter(config, profile, bus)
+    presence = _PresenceWriter(config, profile, bus, index)
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
         write_address(config, url)
@@ -184,14 +184,24 @@ def open_listener(config: Settings) -> socket.socket:
     raise AssertionError
 
 
+def _url_of(listener: socket.socket) -> str:
+    """Where commands on this machine reach it: by the loopback if it listens on all addresses."""
+    host, port = listener.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 class _PresenceWriter:
     """Publishes that the gateway is there, and shows it to the process that started it."""
 
-    def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
+    def __init__(self, config: Settings, profile: Profile, bus: Bus, index: LogIndex) -> None:
         self._profile, self._bus = profile, bus
         self._subject = subjects.presence(profile.name, bus.instance)
         path = heartbeat_path(config, profile.name, os.getpid())
-        self._heartbeat = Heartbeat(path, config.unresponsive_limit)
+        self._heartbeat = Heartbeat(
+            path, config.unresponsive_limit, lambda: bus.pulling and not index.problem
+        )
         self._started_at = generate_iso_timestamp()
 
     async def begin(self) -> None:

@@ -123,6 +123,11 @@ class Bus:
         return self._client.is_connected
 
     @property
+    def pulling(self) -> bool:
+        """Whether the connection is up, and the server answers what each consumer asks for."""
+        return self.connected and all(consumer.pulling for consumer in self._consumers)
+
+    @property
     def clustered(self) -> bool:
         """Whether the server is one of a cluster."""
         return self._client.clustered
@@ -405,10 +410,7 @@ class Bus:
         await self._client.flush()
 
     async def consume(
-        self,
-        config: ConsumerConfig,
-        handler: Handler,
-        dead_letter: DeadLetterHandler,
+        self, config: ConsumerConfig, handler: Handler, dead_letter: DeadLetterHandler
     ) -> Consumer:
         """Start to consume a durable; see Consumer."""
         consumer = self.consumer(config, handler, dead_letter)
