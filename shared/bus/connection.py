@@ -442,19 +442,14 @@ class Bus:
         """
         from shared.bus.service import start_service
 
-        self._services.append(
-            await start_service(
-                self._client, name, version, description, endpoints, signed or {}, dict(metadata or {})
-            )
-        )
+        about = self._client, name, version, description
+        self._services.append(await start_service(*about, endpoints, signed or {}, dict(metadata or {})))
 
     async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
         """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""
         await asyncio.gather(*(consumer.stop(grace) for consumer in self._consumers))
-        for service in self._services:
-            await service.stop()
-        for committer in self._committers():
-            await committer.stop()
+        for each in (*self._services, *self._committers()):
+            await each.stop()
         if flush and self._client.is_connected:
             try:
                 await self._client.flush(flush)
