@@ -47,7 +47,7 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
 
-test: setup ## Run the tests, five files at a time, the longest first (ARGS="-k word" narrows them)
+test: setup $(STAMPS)/charts ## Run the tests, five files at a time, the longest first (ARGS="-k word" narrows them)
 	$(BIN)/python -m pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
@@ -120,6 +120,7 @@ lock: $(STAMPS)/venv ## Rewrite the locks from pyproject.toml (ARGS=--upgrade ta
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 	$(COMPILE) --group bench -c requirements-dev.lock -o requirements-bench.lock
+	$(COMPILE) --group charts -c requirements-dev.lock -o requirements-charts.lock
 	$(COMPILE) pyproject.toml --extra openai --extra anthropic --extra oidc --extra caldav --extra mcp -c requirements-dev.lock -o requirements-models.lock
 
 clean: ## Remove the virtual environment, caches and builds; the office's state stays
@@ -141,6 +142,10 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/locked: requirements-dev.lock $(STAMPS)/venv
+	$(call install,$<)
+
+# Without it the tests of the chart are skipped.
+$(STAMPS)/charts: requirements-charts.lock $(STAMPS)/locked
 	$(call install,$<)
 
 $(STAMPS)/bench: requirements-bench.lock $(STAMPS)/locked

@@ -1,7 +1,9 @@
 """The heartbeat of a process: a file that its event loop touches, and the end of one whose loop is blocked.
 
 A file, because its readers (the supervisor, the commands, the health check of a container) need neither the
-bus nor free space on the disk. ``python -m shared.heartbeat`` ends processes that are stopped.
+bus nor free space on the disk. A second file, ``.pulling``, is touched only while the process also gets what
+is sent to it. That one tells whether a container is healthy and a pod ready; no process is ended for it: the
+server may be away. ``python -m shared.heartbeat`` ends processes that are stopped.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shared import settings
@@ -24,6 +26,7 @@ INTERVAL = 2.0
 """Seconds between two beats: each costs a touch of a file; a fifth of the limit if that is shorter."""
 UNRESPONSIVE = 10.0
 """Seconds without a beat after which a process is named, and the stacks of its threads are in its log."""
+PULLING = ".pulling"  # The suffix of the file of a process whose durables deliver
 TICK = 1.0  # Seconds between two looks at whether the event loop beats
 LAST_WORDS = 3
 """Seconds a process that ends itself has for its last log line: its log may be what it is blocked by."""
@@ -34,6 +37,12 @@ log = logger(__name__)
 def heartbeat_path(config: Settings, name: str, process: int) -> Path:
     """The file that exists while the process of agent ``name`` on this machine is ready."""
     return config.state_dir / "run" / f"{name}-{socket.gethostname()}-{process}.alive"
+
+
+def remove_heartbeat(path: Path) -> None:
+    """Remove what a process that has ended touched; raises OSError."""
+    for each in (path, path.with_suffix(PULLING)):
+        each.unlink(missing_ok=True)
 
 
 def read_heartbeats(config: Settings) -> Iterator[tuple[str, int, float]]:
@@ -100,12 +109,13 @@ class Heartbeat:
     after ``limit`` seconds the process ends, and what keeps it running (the supervisor, the restart policy of
     a container) starts it again. Blocking work in threads does not count. Code that keeps the interpreter's
     lock, such as a regular expression, stops the thread too: then the kernel ends the process, after
-    twice ``limit`` seconds of processor time.
+    twice ``limit`` seconds of processor time. ``pulls`` tells whether the process gets what is sent to it.
     """
 
-    def __init__(self, path: Path, limit: float) -> None:
+    def __init__(self, path: Path, limit: float, pulls: Callable[[], bool]) -> None:
         self._path = path
         self._limit = limit
+        self._pulls = pulls
         self._interval = min(INTERVAL, limit / 5)
         self._beats = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -125,7 +135,7 @@ class Heartbeat:
             faulthandler.cancel_dump_traceback_later()
             signal.setitimer(signal.ITIMER_PROF, 0)
         with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
+            remove_heartbeat(self._path)
 
     def _beat(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._interval, self._beat)
@@ -141,6 +151,8 @@ class Heartbeat:
     def _touch(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.touch()
+        if self._pulls():
+            self._path.with_suffix(PULLING).touch()
 
     def _watch(self) -> None:
         tick = min(TICK, self._interval / 2)

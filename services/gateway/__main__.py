@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from importlib.metadata import version
+from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,8 +99,7 @@ async def _run(config: Settings, profile: Profile) -> bool:
 async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterator[None]:
     place = take_place(config)
     listener = open_listener(config, place.number)
-    host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = _url_of(listener)
     store = Store(place.folder / "index.db")
     index = LogIndex(bus, store)
     access, bucket, duty = AccessLog(bus), Bucket(bus), Duty(bus)
@@ -120,7 +120,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         thoughts=thoughts,
     )
     server = _make_server(gateway)
-    presence = _PresenceWriter(config, profile, bus)
+    presence = _PresenceWriter(config, profile, bus, index)
 
     def work() -> list[Coroutine[Any, Any, None]]:
         sealer = Sealer(bus, index.wait_for_change)
@@ -232,14 +232,24 @@ def open_listener(config: Settings, number: int = 1) -> socket.socket:
     raise AssertionError
 
 
+def _url_of(listener: socket.socket) -> str:
+    """Where commands on this machine reach it: by the loopback if it listens on all addresses."""
+    host, port = listener.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 class _PresenceWriter:
     """Publishes that the gateway is there, and shows it to the process that started it."""
 
-    def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
+    def __init__(self, config: Settings, profile: Profile, bus: Bus, index: LogIndex) -> None:
         self._profile, self._bus = profile, bus
         self._subject = subjects.presence(profile.name, bus.instance)
         path = heartbeat_path(config, profile.name, os.getpid())
-        self._heartbeat = Heartbeat(path, config.unresponsive_limit)
+        self._heartbeat = Heartbeat(
+            path, config.unresponsive_limit, lambda: bus.pulling and not index.problem
+        )
         self._started_at = generate_iso_timestamp()
 
     async def begin(self) -> None:

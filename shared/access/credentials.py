@@ -124,7 +124,7 @@ def public_address(config: Settings, address: str) -> str:
     if config.gateway_public_url:
         return config.gateway_public_url.rstrip("/")
     named = (host for host in config.gateway_hosts if host.startswith("https://"))
-    return next(named, address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))
+    return next(named, address)
 
 
 LINK_LIFETIME = timedelta(minutes=10)  # How long a one-time link counts

@@ -124,7 +124,7 @@ class AgentProcess:
         self.control = ControlFollower(self._bus, agent.context.profile.name, self._apply)
         self._announcing: asyncio.Task[None] | None = None
         path = heartbeat_path(config, agent.context.profile.name, os.getpid())
-        self._heartbeat = Heartbeat(path, config.unresponsive_limit)
+        self._heartbeat = Heartbeat(path, config.unresponsive_limit, lambda: self._bus.pulling)
         self._here = Holder.this(self._bus.instance)
         self._started_at = generate_iso_timestamp()
 

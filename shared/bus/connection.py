@@ -98,9 +98,7 @@ class Bus:
         while True:
             try:
                 await connect_once(
-                    self._client,
-                    url,
-                    self._secret,
+                    *(self._client, url, self._secret),
                     **self._options(),
                     error_cb=self._on_error,
                     disconnected_cb=self._on_disconnected,
@@ -128,6 +126,11 @@ class Bus:
     def connected(self) -> bool:
         """Whether the connection is up at present."""
         return self._client.is_connected
+
+    @property
+    def pulling(self) -> bool:
+        """Whether the connection is up, and the server answers what each consumer asks for."""
+        return self.connected and all(consumer.pulling for consumer in self._consumers)
 
     @property
     def clustered(self) -> bool:
@@ -375,9 +378,7 @@ class Bus:
         await self._client.flush()
 
         async def end() -> None:
-            with contextlib.suppress(
-                nats.errors.Error
-            ):  # the connection, and with it the subscription, is gone
+            with contextlib.suppress(nats.errors.Error):  # the connection is gone, and it with that
                 await subscription.unsubscribe()
 
         return end
@@ -406,10 +407,7 @@ class Bus:
         await self._client.flush()
 
     async def consume(
-        self,
-        config: ConsumerConfig,
-        handler: Handler,
-        dead_letter: DeadLetterHandler,
+        self, config: ConsumerConfig, handler: Handler, dead_letter: DeadLetterHandler
     ) -> Consumer:
         """Start to consume a durable; see Consumer."""
         consumer = self.consumer(config, handler, dead_letter)
@@ -452,10 +450,8 @@ class Bus:
     async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
         """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""
         await asyncio.gather(*(consumer.stop(grace) for consumer in self._consumers))
-        for service in self._services:
-            await service.stop()
-        for committer in self._committers():
-            await committer.stop()
+        for each in (*self._services, *self._committers()):
+            await each.stop()
         if flush and self._client.is_connected:
             try:
                 await self._client.flush(flush)

@@ -130,6 +130,11 @@ class Consumer:
         return [pull.durable for pull in dropped]
 
     @property
+    def pulling(self) -> bool:
+        """Whether each durable that it takes messages of exists, and the server answers its requests."""
+        return all(lane.pull.answered for lane in self._open)
+
+    @property
     def load(self) -> int:
         """How many messages are being handled."""
         return self._handling

@@ -74,7 +74,7 @@ class Pull:
         self._inbox = ""
         self._requests = 0
         self._heard_at = 0.0
-        self._refused_at = 0.0
+        self._failing_since = 0.0  # Since when the server refuses, or owes an answer
         self._beating = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -82,6 +82,11 @@ class Pull:
     def listening(self) -> bool:
         """Whether a standing request waits at the server: a new message arrives here at once."""
         return self.requested > 0 and not self.probing
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server has taken the requests within the last TOLD_AFTER seconds, or none was sent."""
+        return not self._failing_since or time.monotonic() - self._failing_since < TOLD_AFTER
 
     @property
     def lost(self) -> bool:
@@ -92,6 +97,7 @@ class Pull:
         """Drop what is requested if the server owes an answer, or a sign that it is there."""
         if self.requested and time.monotonic() - self._heard_at > SILENT * heartbeat(self._client):
             if self._beating:
+                self._failing_since = self._failing_since or self._heard_at
                 log.warning("pull_silent", durable=self.durable)
             self.drop()
 
@@ -145,12 +151,14 @@ class Pull:
         if current:
             self._heard_at = time.monotonic()
         if headers.startswith(STATUS) and not reply.startswith("$JS.ACK"):
-            if current and not headers.startswith(IDLE):
+            if current and headers.startswith(IDLE):
+                self._failing_since = 0.0
+            elif current:
                 await self._on_status(subject, headers)
             return
         delivery = Delivery(subject, reply, parse_block(headers), data, self._answer, self._client.connection)
         if current:
-            self._refused_at = 0.0
+            self._failing_since = 0.0
             self._count_down(1)
             self.behind = delivery.behind
             self.probing = self.probing and delivery.behind > 0
@@ -167,15 +175,15 @@ class Pull:
         self._count_down(int(pending or subject.rpartition(".")[2]))
         empty = status == "404" or (status == "408" and not self.requested)
         if status in ("404", "408"):
-            self._refused_at = 0.0
+            self._failing_since = 0.0
         if empty:
             self.behind = 0
             self.probing = False
         elif status != "408" and "MaxBytes" not in reason:
-            self._refused_at = self._refused_at or time.monotonic()
-            if status != NO_RESPONDERS or time.monotonic() - self._refused_at > TOLD_AFTER:
+            self._failing_since = self._failing_since or time.monotonic()
+            if status != NO_RESPONDERS or time.monotonic() - self._failing_since > TOLD_AFTER:
                 log.warning("pull_ended", durable=self.durable, status=status, reason=reason)
-            if status == NO_RESPONDERS and time.monotonic() - self._refused_at > MOVE_AFTER:
+            if status == NO_RESPONDERS and time.monotonic() - self._failing_since > MOVE_AFTER:
                 await self._client.move()
             self._count_down(self.requested)
             self.refused = True

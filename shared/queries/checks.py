@@ -112,7 +112,7 @@ def check_server(bus: Bus) -> Check:
 async def check_replicas(bus: Bus, config: Settings) -> Check:
     """Whether the log lies on as many servers as the settings say, and all of them follow."""
     found = await read_replicas(bus)
-    if len(found) < config.nats_replicas:
+    if max(len(found), 1) < config.nats_replicas:
         fix = "'mailroom cluster adopt' puts it on three; if one was stopped, start it again"
         there = ", ".join(map(str, found)) or "one server"
         return fail("servers", f"the log is to lie on {config.nats_replicas} servers: {there}", fix)

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from shared import subjects
-from shared.bus import Bus, Delivery, Entry
+from shared.bus import Bus, Delivery, Entry, pulls
 from shared.bus.client import BusClient
 from shared.bus.consumer import PATIENCE, Consumer
 from shared.bus.pulls import PROBE_WAIT, SHARE, Lane, Pull, choose, take
@@ -46,21 +46,35 @@ class Office:
         bus = await self._server.connect(subjects.ADMIN)
         return await consume(bus, handler, concurrency=concurrency, durables=durables)
 
-
-@pytest.fixture
-async def office(server: Server) -> Office:
-    admin = await server.connect(subjects.ADMIN)
-    for lane, sender in SENDERS.items():
+    async def make(self, lane: str) -> None:
         config = {
             "durable_name": lane,
-            "filter_subjects": [f"mail.engineer.{sender}"],
+            "filter_subjects": [f"mail.engineer.{SENDERS[lane]}"],
             "ack_policy": "explicit",
             "ack_wait": int(ACK_WAIT * 1e9),
         }
         request = json.dumps({"stream_name": subjects.OFFICE, "config": config}).encode()
-        answer = await admin.request(f"$JS.API.CONSUMER.DURABLE.CREATE.{subjects.OFFICE}.{lane}", request)
+        await self._ask(f"DURABLE.CREATE.{subjects.OFFICE}.{lane}", request)
+
+    async def delete(self, lane: str) -> None:
+        await self._ask(f"DELETE.{subjects.OFFICE}.{lane}")
+
+    async def _ask(self, verb: str, request: bytes = b"") -> None:
+        answer = await self._admin.request(f"$JS.API.CONSUMER.{verb}", request)
         assert "error" not in json.loads(answer)
-    return Office(server, admin, {lane: await server.connect(sender) for lane, sender in SENDERS.items()})
+
+
+async def ignore(*_: object) -> None:
+    """What nothing is to be done with."""
+
+
+@pytest.fixture
+async def office(server: Server) -> Office:
+    admin = await server.connect(subjects.ADMIN)
+    office = Office(server, admin, {lane: await server.connect(sender) for lane, sender in SENDERS.items()})
+    for lane in LANES:
+        await office.make(lane)
+    return office
 
 
 @pytest.mark.parametrize("seconds", [0.02, 2 * PATIENCE])
@@ -99,9 +113,6 @@ async def test_no_lane_starves_and_the_highest_has_the_rest(office: Office, conc
 
 
 def test_the_highest_lane_of_the_conductor_has_half_of_the_slots_though_all_others_are_full() -> None:
-    async def ignore(*_: object) -> None:
-        """Nothing is pulled here."""
-
     names = (*subjects.mailboxes(subjects.CONDUCTOR), subjects.timers_durable(subjects.CONDUCTOR))
     lanes = [Lane(Pull(cast(BusClient, None), subjects.OFFICE, name, ignore, ignore)) for name in names]
     given: list[str] = []
@@ -249,3 +260,29 @@ async def test_stopping_hands_back_what_waits_in_every_lane(office: Office) -> N
     await office.consume(handle)
     await eventually(lambda: len(taken) == 4)
     assert time.monotonic() - since < 0.8 * ACK_WAIT  # before the server delivers them again by itself
+
+
+async def test_a_process_whose_durable_is_gone_or_whose_server_is_silent_does_not_pull(
+    office: Office, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the health check of a container and the readiness of a pod see, although the connection is up."""
+    monkeypatch.setattr(pulls, "TOLD_AFTER", 0.3)
+    monkeypatch.setattr(pulls, "HEARTBEAT", 0.2)
+    bus = await server.connect(subjects.ADMIN)
+    consumer = await consume(bus, ignore, durables=LANES)
+    assert bus.pulling
+    await asyncio.sleep(1)  # of standing requests the server tells every 0.2 s that it has them
+    assert bus.pulling
+    await office.delete("medium")
+    await eventually(lambda: not bus.pulling)
+    await consumer.pause(paused=True)  # it takes messages of the first durable alone
+    assert bus.pulling
+    await consumer.pause(paused=False)
+    assert not bus.pulling
+    await office.make("medium")
+    await eventually(lambda: bus.pulling)
+    await server.freeze()
+    assert bus.connected
+    await eventually(lambda: not bus.pulling)
+    await server.restart()
+    await eventually(lambda: bus.pulling)

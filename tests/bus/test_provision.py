@@ -8,6 +8,7 @@ import msgspec
 from services.cli.supervisor.provisioning import PUBLIC_KEYS, deal_keys, provision_streams, read_in_hand
 from shared import subjects
 from shared.bus.entry import Entry
+from shared.queries.checks import check_replicas
 from tests.bus.conftest import AGENTS, pull_one
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -73,3 +74,8 @@ async def test_what_was_in_hand_is_counted_for_each_agent(server: Server) -> Non
     assert await pull_one(server, "critic") == b"1"
     in_hand = await read_in_hand(server.config, server.url)
     assert {name: number for name, number in in_hand.items() if number} == {"critic": 2}
+
+
+async def test_one_server_is_as_many_as_the_settings_say(server: Server) -> None:
+    check = await check_replicas(await server.connect("user"), server.config)
+    assert (check.verdict, check.finding) == ("ok", "the log lies on one server")

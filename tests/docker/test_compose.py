@@ -243,7 +243,7 @@ def test_a_process_that_blocks_or_is_stopped_is_named_and_started_again(
         assert "event_loop_blocked" in logged
         assert "start_and_block" in logged or "blocking.py" in logged or "in sleep" in logged
         wait_for(lambda: office.inside("frontier", "ls /state/run | grep alive || true"), PATIENCE)
-        office.inside("frontier", "kill -STOP $(ls /state/run | sed 's/.*-\\([0-9]*\\).alive/\\1/')")
+        office.inside("frontier", "kill -STOP $(ls /state/run | sed -n 's/.*-\\([0-9]*\\).alive/\\1/p')")
         wait_for(lambda: restarted(2), PATIENCE)
         assert "was stopped by a signal for " in office.run("logs", "frontier")
     finally:
@@ -255,6 +255,41 @@ def test_the_office_opens_again_with_what_it_knew(office: Containers) -> None:
     office.close()
     office.run("up", "--detach", "--wait")
     assert office.mailroom("tasks", "--json") == before
+
+
+def test_an_agent_is_healthy_while_the_server_answers_it(office: Containers) -> None:
+    """A server that hangs accepts connections; no agent is started again for it."""
+
+    def health(agent: str) -> str:
+        (container,) = office.run("ps", "--quiet", agent).split()
+        return str(inspect("container", container)["State"]["Health"]["Status"])
+
+    told = ("frontier", "memory", "gateway")
+    office.run("pause", "nats")
+    wait_for(lambda: {health(agent) for agent in told} == {"unhealthy"}, PATIENCE)
+    office.run("unpause", "nats")
+    wait_for(lambda: {health(agent) for agent in told} == {"healthy"}, PATIENCE)
+    for agent in told:
+        (container,) = office.run("ps", "--quiet", agent).split()
+        assert inspect("container", container)["RestartCount"] == 0
+
+
+def test_the_office_of_a_backup_opens_in_new_volumes(office: Containers) -> None:
+    restore = ("run", "--rm", "--no-TTY", "restore", "/exports/office.tar")
+    office.run("run", "--rm", "--no-TTY", "backup", "/exports/office.tar")
+    before = office.mailroom("tasks", "--json")
+    with pytest.raises(AssertionError, match="There is an office in these volumes"):
+        office.run(*restore)
+    office.run("--profile", "cli", "down", "--volumes", "--remove-orphans")
+    office.run(*restore)
+    office.run("up", "--detach", "--wait")
+    assert office.mailroom("tasks", "--json") == before
+    assert "whole" in office.mailroom("audit", "verify")
+    assert "1 of 1 test fails" in office.mailroom("ask", "What did the check-up find?")
+    ended = json.loads(
+        office.mailroom("submit", "--wait", "--json", "Check up on the repository at /repos/tiny")
+    )
+    assert ended["status"] == "completed"
 
 
 def presences(office: Containers) -> list[str]:

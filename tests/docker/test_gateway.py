@@ -102,6 +102,9 @@ async def test_prometheus_scrapes_with_a_token(office: Containers) -> None:
     assert "mailroom_bus_up 1.0" in figures
     assert 'mailroom_processes{agent="engineer",host="office"}' in figures
     assert "mailroom_nats_connections " in figures
+    # What the chart has KEDA scale by; an agent that has no task at work is not in the second one.
+    assert 'mailroom_queue_depth{agent="engineer"' in figures
+    assert "# TYPE mailroom_tasks_working gauge" in figures
 
 
 async def test_the_container_is_in_order(browser: httpx2.AsyncClient) -> None:

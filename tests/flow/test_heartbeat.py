@@ -18,7 +18,7 @@ from pathlib import Path
 from shared.heartbeat import Heartbeat
 
 async def main():
-    heartbeat = Heartbeat(Path(sys.argv[1]), 2.0)
+    heartbeat = Heartbeat(Path(sys.argv[1]), 2.0, lambda: True)
     heartbeat.start()
     {body}
     heartbeat.stop()
@@ -75,13 +75,24 @@ def test_a_machine_that_slept_ends_nothing(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+def test_a_process_that_gets_nothing_is_alive_and_does_not_pull(tmp_path: Path) -> None:
+    body = "heartbeat._pulls = lambda: False; await asyncio.sleep(3)"
+    with running(tmp_path, body) as process:
+        (pulling,) = tmp_path.glob("run/*.pulling")  # its first beat
+        alive = pulling.with_suffix(".alive")
+        wait_for(lambda: alive.stat().st_mtime > pulling.stat().st_mtime + 1)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert not list(tmp_path.glob("run/*"))
+
+
 BEATS = """
 import asyncio, os
 from shared import settings
 from shared.heartbeat import Heartbeat, heartbeat_path
 
 async def main():
-    Heartbeat(heartbeat_path(settings.load(), "scout", os.getpid()), 60.0).start()
+    Heartbeat(heartbeat_path(settings.load(), "scout", os.getpid()), 60.0, lambda: True).start()
     await asyncio.sleep(60)
 
 asyncio.run(main())

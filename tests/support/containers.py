@@ -38,7 +38,7 @@ class Containers:
         """What a `docker compose` command prints; fails the test with its errors where it fails."""
         command = [*self.compose.docker_compose_command(), *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stderr or done.stdout
         return done.stdout
 
     def mailroom(self, *arguments: str) -> str:

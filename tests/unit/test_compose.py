@@ -38,7 +38,7 @@ def test_only_the_critic_names_the_programs_that_its_image_alone_has() -> None:
     found = re.search(r'CRITIC_ONLY="([^"]+)"', (ROOT / "deploy" / "Dockerfile").read_text())
     assert found
     programs = [name.partition("-")[0] for name in found[1].split("|")]
-    assert set(programs) == {"hadolint", "oxlint", "shellcheck", "zizmor"}
+    assert set(programs) == {"hadolint", "oxlint", "shellcheck", "typos", "zizmor"}
     run = re.compile("|".join(rf"""[("']{name}["']""" for name in programs))
     for path in [*(ROOT / "shared").rglob("*.py"), *(ROOT / "services").rglob("*.py")]:
         if "critic" not in path.parts:

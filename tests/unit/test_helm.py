@@ -1,5 +1,6 @@
 """The chart in deploy/helm: rendered by Helm's own library, valid for four Kubernetes, and confined."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-CHART = Path(__file__).parents[2] / "deploy" / "helm"
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm"
+KEDA = {"enabled": True, "prometheus": "http://prometheus:9090"}
 VALUES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "another server, ingress": {
@@ -20,16 +23,21 @@ VALUES: dict[str, dict[str, Any]] = {
         "environmentFrom": [{"secretRef": {"name": "brain"}}],
         "imagePullSecrets": [{"name": "registry"}],
     },
+    "by load": {"keda": KEDA | {"matchers": 'namespace="office"'}},
     "without the jail": {"jail": {"enabled": False}, "networkPolicies": {"enabled": False}},
 }
 VERSIONS = 4  # How many of the latest minor versions of Kubernetes it has to be valid for
 
 
+def render(values: dict[str, Any]) -> list[dict[str, Any]]:
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
+    rendered = helm.Chart.load(str(CHART)).render(values, name="office", namespace="office")
+    return [each for text in rendered.values() for each in yaml.safe_load_all(text) if each]
+
+
 @pytest.fixture(scope="module", params=VALUES)
 def objects(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed")
-    rendered = helm.Chart.load(str(CHART)).render(VALUES[request.param], name="office", namespace="office")
-    found = [each for text in rendered.values() for each in yaml.safe_load_all(text) if each]
+    found = render(VALUES[request.param])
     assert len(found) > 15
     return found
 
@@ -51,8 +59,9 @@ def test_it_is_valid_for_the_latest_versions_of_kubernetes(objects: list[dict[st
     schemas = pytest.importorskip("kubernetes_validate.utils", reason="kubernetes-validate is not installed")
     versions = sorted({schemas.major_minor(each) for each in schemas.all_versions()})[-VERSIONS:]
     assert len(versions) == VERSIONS
+    own = [each for each in objects if not each["apiVersion"].startswith("keda.sh/")]
     for version in versions:
-        for each in objects:
+        for each in own:
             schemas.validate(each, version, strict=True)
 
 
@@ -73,6 +82,40 @@ def test_every_pod_is_confined_and_has_one_key(objects: list[dict[str, Any]]) ->
         keys = [each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each]
         key = {"nats": "mailroom-nats", "provision": "mailroom-key-admin"}.get(name, f"mailroom-key-{name}")
         assert keys == [key], name
+
+
+def test_ready_is_what_gets_its_messages_and_alive_what_runs(objects: list[dict[str, Any]]) -> None:
+    probes = ("startupProbe", "livenessProbe", "readinessProbe")
+    for name, pod in pods(objects):
+        if name in ("eraser", "nats", "provision"):
+            continue
+        told = [pod["containers"][0][probe]["exec"]["command"][-1] for probe in probes]
+        assert ["pulling" in each for each in told] == [False, False, True], name
+        assert ["alive" in each for each in told] == [True, True, False], name
+
+
+def test_keda_scales_by_figures_that_the_gateway_has() -> None:
+    objects = render(VALUES["by load"])
+    scaled = {
+        each["spec"]["scaleTargetRef"]["name"]: each for each in objects if each["kind"] == "ScaledObject"
+    }
+    assert set(scaled) == {"office-critic", "office-engineer", "office-scout"}
+    named = (ROOT / "docs" / "metrics.md").read_text()
+    for each in objects:
+        if each["kind"] == "Deployment":
+            # KEDA's autoscaler and the chart would take turns at setting it.
+            assert ("replicas" in each["spec"]) == (each["metadata"]["name"] not in scaled)
+    for name, each in scaled.items():
+        assert each["spec"]["minReplicaCount"] < each["spec"]["maxReplicaCount"]
+        (trigger,) = each["spec"]["triggers"]
+        assert trigger["type"] == "prometheus"
+        assert trigger["metadata"]["serverAddress"] == KEDA["prometheus"]
+        assert float(trigger["metadata"]["threshold"]) > 0
+        query = trigger["metadata"]["query"]
+        about = f'agent="{name.removeprefix("office-")}",namespace="office"'
+        figures = re.findall(r"(mailroom_\w+)\{([^}]*)\}", query)
+        assert figures == [("mailroom_queue_depth", about), ("mailroom_tasks_working", about)]
+        assert all(f"| `{figure}` | agent" in named for figure, _ in figures)
 
 
 def test_an_agent_reaches_the_server_and_nothing_else(objects: list[dict[str, Any]]) -> None:

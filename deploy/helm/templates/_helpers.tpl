@@ -68,7 +68,8 @@ envFrom: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* A process that responds touches its file every 2 s; one that is blocked ends itself, one that is stopped is ended here. */}}
+{{/* Alive is a process whose event loop touches its file every 2 s: one that is blocked ends itself, one that is stopped is
+ended here. Ready is one that gets what is sent to it; none is ended because the server is away. */}}
 {{- define "mailroom.probes" -}}
 {{- range $kind, $times := dict "livenessProbe" 3 "startupProbe" 30 }}
 {{ $kind }}:
@@ -78,6 +79,11 @@ envFrom: {{- toYaml . | nindent 2 }}
   timeoutSeconds: 5
   failureThreshold: {{ $times }}
 {{- end }}
+readinessProbe:
+  exec:
+    command: [sh, -c, "find /state/run -name '*.pulling' -newermt '-12 seconds' | grep -q ."]
+  periodSeconds: 5
+  timeoutSeconds: 5
 {{- end }}
 
 {{- define "mailroom.key" -}}

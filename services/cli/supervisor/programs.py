@@ -18,7 +18,7 @@ from services.cli.supervisor.logs import read_last_error, read_last_server_error
 from shared import subjects
 from shared.bus.hosts import read_membership
 from shared.errors import StartError
-from shared.heartbeat import heartbeat_path
+from shared.heartbeat import heartbeat_path, remove_heartbeat
 from shared.settings import Settings, environment, without_secrets
 from shared.tasks.installed_agents import SERVICES, InstalledAgent
 
@@ -148,7 +148,7 @@ def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str)
         start_limit=config.start_limit,
         unresponsive_limit=config.unresponsive_limit,
         beat=beat,
-        clean_up=lambda process: heartbeat(process).unlink(missing_ok=True),
+        clean_up=lambda process: remove_heartbeat(heartbeat(process)),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from services.cli.supervisor import watchdog_script
 from services.cli.supervisor.lock import InstanceLock
+from shared.heartbeat import remove_heartbeat
 
 
 class Watchdog:
@@ -83,7 +84,7 @@ def end_orphans(state_dir: Path, marks: Iterable[str], grace: float) -> list[int
     left = [process for process in noted.values() if _command_has(process, tuple(marks))]
     watchdog_script.stop_all(left, grace)
     for path in noted:
-        path.unlink(missing_ok=True)
+        remove_heartbeat(path)
     return left
 
 
