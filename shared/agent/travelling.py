@@ -24,7 +24,7 @@ from shared.bus.objects import get_object, put_object, remove_object, sweep
 from shared.bus.records import read_record
 from shared.bus.stores import bucket_of
 from shared.contracts import Parcel, ParcelsStored, StateChanged, StoredObject, Task, TaskResult
-from shared.errors import ActionError, BusError, Conflict
+from shared.errors import ActionError, BusError, BusUnavailable, Conflict
 from shared.files import hold_lock, write_atomically
 from shared.log import logger
 from shared.sandbox import remove_tree, run_command
@@ -45,6 +45,7 @@ from shared.tasks.context import (
 
 MOST_OBJECTS = 16  # Of one workspace; then all of it is stored anew
 TRIES = 5  # How often the list of a goal's parcels is written if others write it too
+LOOK_EVERY = 1.0  # Seconds between two looks whether a host has joined
 SWEEP_EVERY = 3_600.0  # Seconds between two looks for what is left of goals that have ended
 SWEPT_AFTER = 86_400.0  # Seconds after which that is removed: a task without a goal is at work for less
 LOCKS = frozenset({"lock", "changing"})
@@ -71,12 +72,15 @@ class Travelling:
         self._storing = asyncio.Lock()
         self._roles: frozenset[str] = frozenset()
         self._seen: tuple[int, int] = (0, 0)
-        self._swept = float("-inf")
+        self._swept = self._looked = float("-inf")
 
     def roles(self) -> Collection[str]:
         """The agents that work on several hosts, as far as this one knows; none in an office of one."""
         if self._bus.host != subjects.OFFICE_HOST:
             return {self._bus.name}
+        if (now := time.monotonic()) < self._looked + LOOK_EVERY:
+            return self._roles
+        self._looked = now
         with contextlib.suppress(OSError):
             info = (self._settings.keys / HOSTS).stat()
             if (mark := (info.st_mtime_ns, info.st_ino)) != self._seen:
@@ -92,11 +96,12 @@ class Travelling:
 
         Raises ActionError if what a person sent is gone or damaged, BusUnavailable if it does not come.
         """
-        named = msgspec.json.encode((task.text, task.context)).decode()
-        await self.open_inputs(named)
+        is_named = "/inputs/" in task.text or b"/inputs/" in msgspec.json.encode(task.context)
+        if is_named:
+            await self.open_inputs(msgspec.json.encode((task.text, task.context)).decode())
         if self.roles():
             await self._open_goal(goal_of(task), {workspace_name(task), *task.starts_from})
-        elif "/inputs/" not in named:
+        elif not is_named:
             return task
         here = self._localiser(goal_of(task))
         return msgspec.structs.replace(task, text=here(task.text), context=here(task.context))
@@ -148,8 +153,13 @@ class Travelling:
                 mark = place if wanted else self._settings.snapshots / goal / ".delivered" / parcel.workspace
                 if is_own or _is_there(mark, parcel):
                     continue
-                async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
-                    await self._place(goal, parcel, mark, wanted=wanted, by_self=role == self._bus.name)
+                try:
+                    async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
+                        await self._place(goal, parcel, mark, wanted=wanted, by_self=role == self._bus.name)
+                except ActionError as error:
+                    if wanted:
+                        raise
+                    log.warning("files_not_fetched", goal_id=goal, reason=str(error))
 
     async def _place(self, goal: str, parcel: Parcel, mark: Path, *, wanted: bool, by_self: bool) -> None:
         name, state = parcel.workspace, self._settings.state_dir.absolute()
@@ -190,6 +200,10 @@ class Travelling:
                 paths.append(aside / f"{number}.parcel")
                 try:
                     await get_object(self._bus, each, paths[-1])
+                except BusUnavailable:
+                    raise
+                except BusError as error:
+                    raise ActionError(f"Files cannot be fetched: {error.cause}", "Submit it again") from None
                 except OSError as error:
                     raise ActionError(
                         f"Files cannot be fetched: {error.strerror}", "Free disk space"

@@ -14,7 +14,7 @@ from shared.bus.entry import seal
 from shared.bus.objects import get_object, put_object
 from shared.bus.records import read_record
 from shared.contracts import ParcelsStored, StoredObject, Task
-from shared.errors import BusError, BusUnavailable
+from shared.errors import ActionError, BusUnavailable
 from shared.settings import Settings
 from tests.bus.test_hosts import join
 from tests.support.server import Server
@@ -175,7 +175,7 @@ async def test_what_is_not_what_the_log_says_is_not_taken(
     altered = msgspec.structs.replace(known.parcels[0], objects=(msgspec.structs.replace(stored, **change),))
     listed = ParcelsStored(sender="engineer", parcels=(altered,))
     await lab.bus.commit([seal(subjects.record("engineer", subjects.PARCELS, goal), listed)])
-    with pytest.raises(BusError, match="not what was stored"):
+    with pytest.raises(ActionError, match="not what was stored"):
         await den.travelling.open_task(task)
     assert not den.workspace(task).exists()
     assert not [*den.settings.snapshots.glob(".fetched-*")]
