@@ -6,7 +6,8 @@ from typing import Any
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.peers import Holder, Lease
+from shared.bus.lease import Lease
+from shared.bus.peers import Holder
 from shared.errors import BusError
 from shared.log import logger
 

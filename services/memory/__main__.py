@@ -31,7 +31,8 @@ from shared.agent.base import Agent
 from shared.agent.process import RESTART_STATUS, package_version, run
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import seal
-from shared.bus.peers import Holder, Lease
+from shared.bus.lease import Lease
+from shared.bus.peers import Holder
 from shared.bus.service import least_version, named_reader
 from shared.contracts import (
     BriefQuery,

@@ -11,7 +11,8 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.peers import Holder, Lease, Peers
+from shared.bus.lease import Lease
+from shared.bus.peers import Holder, Peers
 from shared.errors import BusUnavailable
 from tests.support.server import Server
 from tests.support.waiting import eventually

@@ -12,7 +12,8 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
-from shared.bus.peers import Holder, Lease
+from shared.bus.lease import Lease
+from shared.bus.peers import Holder
 from shared.clock import parse_timestamp
 from shared.contracts import (
     ErasureOrder,
