@@ -19,7 +19,7 @@ from shared.contracts.base import NAME
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.settings import Settings
-from shared.subjects import RESERVED_NAMES
+from shared.subjects import USER
 
 T = TypeVar("T", bound=msgspec.Struct)
 V = TypeVar("V")
@@ -121,8 +121,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def _parse_users(data: bytes) -> dict[str, User]:
     users = msgspec.convert(tomllib.loads(data.decode()), dict[str, User])
     _require_names(users)
-    if RESERVED_NAMES & users.keys():
-        raise ValueError(f"{min(RESERVED_NAMES & users.keys())!r} is nobody's name: it is reserved")
+    if USER in users:
+        raise ValueError(f"{USER!r} is the operator, and no person's name")
     emails = [user.email.casefold() for user in users.values() if user.email]
     if len(set(emails)) < len(emails):
         raise ValueError("two people have the same email")

@@ -9,7 +9,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.entry import seal
+from shared.bus.entry import current_audience, seal
 from shared.contracts import (
     Briefing,
     BriefQuery,
@@ -218,7 +218,12 @@ class Memory:
         return MemoryWrite(sender=self._bus.name, nodes=mine, edges=tuple(edges), insist=insist)
 
     async def _append(self, write: MemoryWrite) -> int:
-        """Store a write in the log; returns its sequence."""
+        """Store a write in the log; returns its sequence.
+
+        Raises Refused for what an agent writes while it works for one of the people alone.
+        """
+        if (audience := current_audience.get()) and not (write.asker or write.sender == subjects.USER):
+            raise Refused(f"This is for {audience} alone, so it is not kept for the team")
         # The gateway writes as the person who asked it, all others as themselves.
         writer = write.sender if self._bus.name == subjects.GATEWAY else self._bus.name
         return await self._bus.append(seal(subjects.memory_write(writer), write))

@@ -1,7 +1,6 @@
 """Memory as a skill: remember something, and recall what is relevant to a question."""
 
 from shared import subjects
-from shared.bus.entry import current_audience
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
@@ -43,11 +42,6 @@ class MemorySkill(Skill):
         if is_asked and not speaker.may(personal=True):
             raise ActionError(
                 f"What {speaker.name} says is kept under its own name", "Have it add that to memory itself"
-            )
-        if (audience := current_audience.get()) and not (is_asked and speaker.is_person):
-            raise ActionError(
-                f"This is for {audience} alone, so it is not kept for the team",
-                f"Tell it to {audience} in the answer",
             )
         # The same for another attempt at the same task: a node of an id that is there is not stored twice.
         task, name = self.context.task, self.context.profile.name

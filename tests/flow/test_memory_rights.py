@@ -10,6 +10,7 @@ import pytest_asyncio
 from services.memory.__main__ import for_people
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.entry import current_audience
 from shared.contracts import (
     Edge,
     EdgeKey,
@@ -483,3 +484,14 @@ async def test_what_is_tagged_for_others_is_read_by_them(told: Office, tag: str)
     await user.add(Node(id=node_id, title=f"Buoy {tag} is green", source=PRIVATE, tags=tags), insist=True)
     assert bool(await engineer.get(node_id)) is (tag in ("global", "engineer"))
     assert bool(await Memory(told.user).get(node_id))
+
+
+async def test_an_agent_keeps_nothing_of_what_it_does_for_one_person_alone(shared_office: Office) -> None:
+    engineer = await client(shared_office, "engineer")
+    current_audience.set("ana")
+    try:
+        with pytest.raises(Refused, match="for ana alone"):
+            await engineer.add(Node(id="kept", title="Ana owns two lanterns"), insist=True)
+    finally:
+        current_audience.set("")
+    assert not await Memory(shared_office.user).get("kept")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import httpx2
@@ -20,6 +20,8 @@ from shared.access.credentials import Tokens, create_link
 from shared.access.scopes import Scope
 from shared.bus.connecting import ensure_keys
 from shared.contracts import Question
+from tests.support.channels import SECRET as SIGNED
+from tests.support.channels import WebStub
 from tests.support.gateway import RunningGateway
 from tests.support.mcp_hosts import connect
 from tests.support.waiting import eventually
@@ -37,8 +39,10 @@ STREAMED = ("/api/v1/events", "/progress")
 class People:
     """The office, and a client of each of the two: what Ana did is in ``ids``."""
 
-    def __init__(self, gateway: RunningGateway, ana: httpx2.AsyncClient, ben: httpx2.AsyncClient) -> None:
-        self.gateway, self.ana, self.ben = gateway, ana, ben
+    def __init__(
+        self, gateway: RunningGateway, ana: httpx2.AsyncClient, ben: httpx2.AsyncClient, chat: WebStub
+    ) -> None:
+        self.gateway, self.ana, self.ben, self.chat = gateway, ana, ben, chat
         self.ids: dict[str, str] = {}
         self.heard = ""
         """What Ben was told live while Ana was at it."""
@@ -61,6 +65,19 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Peop
     gateway.config.gateway.mkdir(parents=True, exist_ok=True)
     (gateway.config.gateway / "users.toml").write_text(USERS)
     ensure_keys(gateway.config.keys, ["user-ana", "user-ben"])
+    secret = gateway.config.state_dir / "secret"
+    secret.write_text(SIGNED)
+    secret.chmod(0o600)
+    stack = ExitStack()
+    web, chat = stack.enter_context(WebStub()), stack.enter_context(WebStub())
+    channels = [
+        f'[deliver.{name}]\ntype = "webhook"\nurl = "{web.root}/hook"\nsecret_file = "{secret}"\n{whose}\n'
+        for name, whose in (("anas", 'person = "ana"'), ("bens", 'person = "ben"'), ("all", ""))
+    ]
+    (gateway.config.state_dir / "mailroom.toml").write_text("\n".join(channels))
+    (gateway.config.gateway / "hooks.toml").write_text(
+        f'[out.chat]\non = ["mail"]\nurl = "{chat.root}/hook"\nsecret = "{SIGNED}"\n'
+    )
     try:
         await gateway.open("memory", "nexus", "conductor", "scout")
         tokens = Tokens(gateway.config)
@@ -72,7 +89,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Peop
             for secret in secrets
         )
         async with ana, ben:
-            people = People(gateway, ana, ben)
+            people = People(gateway, ana, ben, chat)
             listening = asyncio.create_task(listen(people))
             await tell(people)
             await asyncio.sleep(0.5)
@@ -80,6 +97,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Peop
             yield people
     finally:
         await gateway.close()
+        stack.close()
 
 
 async def listen(people: People) -> None:
@@ -123,6 +141,21 @@ async def test_ana_sees_what_is_hers(office: People) -> None:
     assert sum(SECRET in each["text"] for each in items) == 2
     assert [each["title"] for each in (await office.ana.get(DESK)).json()["sessions"]]
     assert SECRET in (await office.ana.get("/api/v1/export")).text
+
+
+async def test_a_reminder_is_told_on_the_channels_of_its_person_alone(office: People) -> None:
+    told: dict[str, list[bytes]] = {}
+
+    async def is_told() -> bool:
+        subject = subjects.record(subjects.GATEWAY, subjects.DELIVERY, "*")
+        for _, _, data in await office.gateway.office.stored(subject):
+            told.setdefault(json.loads(data)["channel"], []).append(data)
+        return "anas" in told
+
+    await eventually(is_told, 60)
+    assert SECRET.encode() in b"".join(told["anas"])
+    assert SECRET.encode() not in b"".join(told.get("bens", []) + told.get("all", []))
+    assert SECRET not in repr(office.chat.hooks)
 
 
 def paths_of(path: str, ids: dict[str, str], seqs: range) -> list[str]:
