@@ -59,7 +59,7 @@ SECTIONS = {
         "deliver": ("deliver:deliver", "Try the channels that tell you what happens."),
     },
     "Watch and control": {
-        "limits": ("limits:limits", "Show and set what the goals of people may use."),
+        "limits": ("limits:limits", "What the goals of people may use, and used."),
         "web": ("web:web", "Print a link that opens the dashboard."),
         "tail": ("tail:tail", "Follow all messages as they are stored."),
         "agents": ("agents:agents", "Show the agents; pause, resume, restart one."),

@@ -73,7 +73,7 @@ async def test_one_that_was_killed_elsewhere_is_followed_once_its_connection_is_
 async def test_a_holder_whose_connection_was_lost_looks_at_once_whether_it_still_has_it(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.bus.peers.RENEW", 60.0)
+    monkeypatch.setattr("shared.bus.lease.RENEW", 60.0)
     bus = await server.connect("memory")
     lease = Lease(bus, "memory", HERE)
     await lease.acquire(ignore)
@@ -100,7 +100,7 @@ async def position(bus: Bus) -> int:
 async def test_a_holder_that_slept_too_long_finds_it_lost(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.bus.peers.RENEW", 0.2)
+    monkeypatch.setattr("shared.bus.lease.RENEW", 0.2)
     bus = await server.connect("memory")
     lease = Lease(bus, "memory", HERE)
     await lease.acquire(ignore)

@@ -46,8 +46,8 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
         await made.close()
 
 
-@pytest.fixture
-def clients(running: RunningGateway):
+@pytest_asyncio.fixture(loop_scope="module")
+async def clients(running: RunningGateway):
     """A client for each token: its name counts as a person's."""
     made: dict[str, httpx2.AsyncClient] = {}
 
@@ -59,7 +59,9 @@ def clients(running: RunningGateway):
             made[name] = running.client(scope, name)
         return made[name]
 
-    return of
+    yield of
+    for client in made.values():
+        await client.aclose()
 
 
 async def limit(client: httpx2.AsyncClient, person: str, **limits: float) -> None:

@@ -21,7 +21,7 @@ class _People(msgspec.Struct, frozen=True):
 @json_option
 @click.pass_context
 def limits(context: click.Context, as_json: bool) -> None:
-    """Show the limits of people, and what they used of these."""
+    """What the goals of people may use, and used."""
     if context.invoked_subcommand:
         return
     found = api.get("/limits", _People).people
@@ -43,8 +43,12 @@ def limits(context: click.Context, as_json: bool) -> None:
 )
 @click.option("--open", "most", type=NumberType(0, 1_000), default=0, help="Goals that may be open at once.")
 @click.option("--goals", type=NumberType(0, 1_000), default=0, help="Goals in a day (UTC).")
-def set_limits(person: str, budget: str, most: float, goals: float) -> None:
-    """Set the limits of PERSON, or of everyone who has none; what is not given is not limited."""
+@json_option
+def set_limits(person: str, budget: str, most: float, goals: float, as_json: bool) -> None:
+    """Set the limits of PERSON.
+
+    'everyone' stands for people without limits of their own. What is not given is not limited.
+    """
     try:
         amount = parse_budget(budget) if budget else None
     except ValueError as error:
@@ -60,4 +64,7 @@ def set_limits(person: str, budget: str, most: float, goals: float) -> None:
         most_open=int(most),
         day_goals=int(goals),
     )
-    click.echo(f"{clean(person)}: {given}, from the next goal on.")
+    if as_json:
+        print_json(given)
+    else:
+        click.echo(f"{clean(person)}: {given}, from the next goal on.")
