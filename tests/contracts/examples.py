@@ -567,7 +567,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         marks="n4bQgSwmtGs=",
     ),
     c.PersonLimits(
-        **(header(63, "gateway", "user") | {"person": "bob"}),
+        **(header(63, "gateway", "user") | {"person": "bob", "audience": "ada"}),
         whose="ada",
         day_tokens=200_000,
         day_cost=1.5,

@@ -85,6 +85,7 @@ SPECIAL = {
     (c.GoalDue, "goal_id"): tokens,
     (c.GoalBudget, "tokens"): counts,
     (c.GoalBudget, "cost"): st.floats(0, allow_nan=False, allow_infinity=False),
+    (c.GoalBudget, "person"): tokens,
     (c.GoalBudget, "day_tokens"): counts,
     (c.GoalBudget, "day_cost"): st.floats(0, allow_nan=False, allow_infinity=False),
     (c.PersonLimits, "day_tokens"): counts,
