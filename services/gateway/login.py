@@ -24,6 +24,7 @@ from shared.settings import Settings
 ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 """Signatures that only the provider can make; what the client's secret signs is not among them."""
 PENDING_LIFETIME = 600.0
+MAX_PENDING = 1_000  # Beginnings that are kept: anybody can begin
 TIMEOUT = 10.0
 LEEWAY = 60  # Seconds that the clocks of the provider and of this machine may differ
 SCOPE = "openid email profile"
@@ -76,6 +77,10 @@ class OpenId:
         state, moment = secrets.token_urlsafe(32), time.time()
         browser, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         pending = Pending(browser, verifier, nonce, redirect_uri, moment)
+        begun = self._bucket.list("login")
+        if len(begun) >= MAX_PENDING:
+            oldest = min(begun, key=lambda name: msgspec.json.decode(begun[name], type=Pending).begun_at)
+            await self._bucket.remove(f"login.{oldest}")
         key = f"login.{hash_secret(state)}"
         await self._bucket.put(key, msgspec.json.encode(pending), lifetime=PENDING_LIFETIME)
         address = prepare_grant_uri(

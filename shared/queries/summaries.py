@@ -282,6 +282,9 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.LoopCheckpoint: ("thought", _checkpoint),
     contracts.LettersDropped: ("dropped", lambda e: count(len(e.numbers), "dead letter")),
     contracts.InboxChanged: ("inbox", lambda e: f"{count(len(e.put_aside), 'item')} put aside"),
+    contracts.PersonLimits: ("limits", lambda e: f"what {e.whose} may use in a day"),
+    contracts.PersonGoals: ("limits", lambda e: f"{count(len(e.opened), 'goal')} of {e.whose} may be open"),
+    contracts.ParcelsStored: ("files", lambda e: f"{count(len(e.parcels), 'folder')} in the object store"),
     contracts.Instructions: ("instructions", _instructed),
     contracts.DailySpending: ("spending", _spending),
     contracts.Experience: (

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-import structlog
 
 from services.cli.supervisor.provisioning import provision_streams
 from shared import subjects
@@ -25,6 +24,23 @@ USES: dict[str, Callable[[Bus], Awaitable[object]]] = {
 }
 
 
+class Log:
+    """The events that a module logs, whatever level other tests have set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+        self.events: list[tuple[str, dict[str, object]]] = []
+        monkeypatch.setattr(f"shared.bus.{module}.log", self)
+
+    def _note(self, event: str, **about: object) -> None:
+        self.events.append((event, about))
+
+    info = warning = error = _note
+
+    def place(self, event: str) -> int:
+        """Which it was; -1 if it was none."""
+        return next((at for at, each in enumerate(self.events) if each[0] == event), -1)
+
+
 async def test_a_closed_connection_refuses_at_once(server: Server) -> None:
     bus = await server.connect(subjects.USER)
     await bus.close()
@@ -37,17 +53,15 @@ async def test_a_closed_connection_refuses_at_once(server: Server) -> None:
 async def test_it_tells_that_it_lost_the_server_found_it_again_and_was_denied(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with structlog.testing.capture_logs() as logged:
-        monkeypatch.setattr("shared.bus.connection.log", structlog.get_logger())
-        bus = await server.connect("engineer")
-        server.kill()
-        await eventually(lambda: not bus.connected)
-        await server.restart()
-        await eventually(lambda: bus.connected)
-        await bus.publish(subjects.mail("critic", "nexus"), b"not its own name")
-        events = [each["event"] for each in logged]
-        await eventually(lambda: "denied_by_broker" in [each["event"] for each in logged])
-    assert events.index("bus_disconnected") < events.index("bus_reconnected")
+    log = Log(monkeypatch, "connection")
+    bus = await server.connect("engineer")
+    server.kill()
+    await eventually(lambda: not bus.connected)
+    await server.restart()
+    await eventually(lambda: bus.connected)
+    await bus.publish(subjects.mail("critic", "nexus"), b"not its own name")
+    await eventually(lambda: log.place("denied_by_broker") >= 0)
+    assert 0 <= log.place("bus_disconnected") < log.place("bus_reconnected")
 
 
 async def test_a_durable_that_is_gone_is_told_and_bound_again_once_it_is_back(
@@ -59,12 +73,11 @@ async def test_a_durable_that_is_gone_is_told_and_bound_again_once_it_is_back(
         seen.append(delivery.data)
 
     monkeypatch.setattr("shared.bus.pulls.TOLD_AFTER", 0.0)
-    with structlog.testing.capture_logs() as logged:
-        monkeypatch.setattr("shared.bus.pulls.log", structlog.get_logger())
-        await consume(await server.connect("engineer"), handle)
-        async with server.connection(subjects.ADMIN) as admin:
-            await admin.call(f"CONSUMER.DELETE.{subjects.OFFICE}.engineer")
-        await eventually(lambda: any(each.get("durable") == "engineer" for each in logged))
+    log = Log(monkeypatch, "pulls")
+    await consume(await server.connect("engineer"), handle)
+    async with server.connection(subjects.ADMIN) as admin:
+        await admin.call(f"CONSUMER.DELETE.{subjects.OFFICE}.engineer")
+    await eventually(lambda: any(about.get("durable") == "engineer" for _, about in log.events))
     await provision_streams(server.config, server.url, server.agents)
     async with server.connection(subjects.USER) as user:
         await user.store(MAIL, b"after")

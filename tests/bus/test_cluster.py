@@ -116,7 +116,7 @@ async def test_all_streams_and_buckets_lie_on_three_servers(cluster: Cluster) ->
         for name in names:
             info = await call_server(admin, f"STREAM.INFO.{name}")
             assert info["config"]["num_replicas"] == 3, name
-        assert len(names) == 10
+        assert len(names) == 12
 
 
 async def test_it_never_lies_on_fewer_servers_again(cluster: Cluster) -> None:

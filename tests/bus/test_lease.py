@@ -164,7 +164,7 @@ async def test_one_that_answers_nothing_is_followed_by_who_is_level(server: Serv
     await asyncio.sleep(1.5)
     assert not taking.done()  # it answers
 
-    async def ask(instance: str) -> bytes:
+    async def ask(instance: str, _: float = 0.0) -> bytes:
         await asyncio.sleep(0.2)
         raise BusUnavailable("No answer")
 

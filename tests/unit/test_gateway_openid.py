@@ -13,6 +13,7 @@ from services.gateway import login
 from services.gateway.login import OpenId
 from shared import settings
 from shared.errors import ConfigError, MailroomError
+from tests.support.access import one_bucket
 from tests.support.openid_provider import CLIENT, SECRET, OpenIdProvider
 
 BACK = "http://127.0.0.1:8642/login/oidc/callback"
@@ -32,7 +33,7 @@ def make_client(folder: Path, issuer: str, **more: str) -> OpenId:
         "MAILROOM_GATEWAY_OIDC_CLIENT_SECRET": SECRET,
         **more,
     }
-    return OpenId(settings.load(environment))
+    return OpenId(settings.load(environment), one_bucket())
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ async def test_beginnings_do_not_pile_up(client: OpenId, monkeypatch: pytest.Mon
     monkeypatch.setattr(login, "MAX_PENDING", 3)
     for _ in range(10):
         await client.begin(BACK)
-    assert len(client._pending) == 3
+    assert len(client._bucket.list("login")) == 3
 
 
 async def test_a_provider_that_is_away_is_said_so(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ async def test_a_daemon_that_is_away_is_told_with_a_cure():
 
 async def test_a_write_that_nobody_answers_is_said_to_be_pending():
     with pytest.raises(BusUnavailable, match=r"the write is in its log.*Do not repeat it"):
-        await Memory(Wire(NoResponders("nobody"))).add(NODE)
+        await Memory(Wire(*[NoResponders("nobody")] * 8)).add(NODE)
 
 
 def test_scripts_are_told_where_no_office_runs(tmp_path, monkeypatch):
