@@ -60,6 +60,10 @@ def read_identity(name: str, path: Path) -> tuple[bytes, bytes, str, dict[str, A
     return seed, bytes.fromhex(member.ids.get(name, "")), member.host, member.encryption()
 
 
+async def ignore_error(_: Exception) -> None:
+    """What goes wrong is raised by what was asked; without this nats-py prints it with a traceback."""
+
+
 async def connect_once(
     client: Client,
     url: str,
@@ -76,7 +80,7 @@ async def connect_once(
         await client.connect(
             servers,
             nkeys_seed_str=seed.decode(),
-            **options,
+            **{"error_cb": ignore_error, **options},
             connect_timeout=CONNECT_TIMEOUT,
             reconnect_time_wait=wait,  # type: ignore[arg-type]  # it sleeps, so it takes a float
             allow_reconnect=False,

@@ -11,6 +11,7 @@ import nats.js.errors
 from nats.aio.client import Client
 
 from shared.bus.client import BusClient
+from shared.bus.connecting import ignore_error
 from shared.errors import BusError, BusUnavailable, ConfigError
 
 
@@ -88,7 +89,7 @@ async def _connected(address: str, timeout: float) -> AsyncIterator[tuple[BusCli
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 connect_timeout=max(1, int(timeout)),
-                error_cb=_ignore,
+                error_cb=ignore_error,
                 **given,
             )
     except (nats.errors.Error, OSError, ValueError, TimeoutError) as error:
@@ -98,7 +99,3 @@ async def _connected(address: str, timeout: float) -> AsyncIterator[tuple[BusCli
         yield client, subject, parts.hostname
     finally:
         await client.close()
-
-
-async def _ignore(_: Exception) -> None:
-    """What goes wrong is raised by what was asked."""

@@ -40,7 +40,7 @@ class Snapshots:
         secret = read_seed(subjects.ADMIN, seed)
         client = BusClient()
         try:
-            await connect_once(client, url, secret, name="admin-snapshots", error_cb=_ignore)
+            await connect_once(client, url, secret, name="admin-snapshots")
         except Exception as error:
             require_more_time(error, subjects.ADMIN, url, float("-inf"))
         try:
@@ -161,7 +161,3 @@ class Snapshots:
                 f"The server refused {subject!r}: {refused.get('description')} ({refused.get('err_code')})"
             )
         return answer
-
-
-async def _ignore(_: Exception) -> None:
-    """What matters raises where it is asked for."""

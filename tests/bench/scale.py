@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 
@@ -25,11 +26,14 @@ from tests.bench.ground import AGENTS, NOOP
 from tests.bench.machine import cpu_seconds, describe, load
 from tests.bench.memory_ground import open_memory
 from tests.support.cluster import Cluster
+from tests.support.hosts import AGENT, Hosts
 from tests.support.office import Office
 from tests.support.server import ROOT
 
 PARTS = (CONDUCTOR := "conductor", "critic", NOOP, "memory", "gateway")
 SERVERS = "servers"
+REST = {"assignee": NOOP, "action": "rest"}
+OTHERS, PROCESSES = ("north", "south", "west"), 8
 HANDS = 128  # Goals that are open at the same time: more do not make it quicker
 WRITERS = 64
 PATIENCE = 900.0  # Seconds that any measurement may take
@@ -56,6 +60,31 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.processor.values())
 
 
+class Ends:
+    """Submits goals, and waits for their ends."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._ends: dict[str, asyncio.Future[TaskStatus]] = {}
+
+    async def listen(self) -> None:
+        """Begin to hear how goals end."""
+        await self._office.user.subscribe(f"{subjects.AUDIT_PREFIX}{subjects.goal('*')}", self._note)
+
+    async def do(self, name: str, context: dict[str, Any], hands: asyncio.Semaphore) -> TaskStatus:
+        """How a goal ended."""
+        self._ends[name] = end = asyncio.get_running_loop().create_future()
+        async with hands:
+            await self._office.submit({"text": "Do nothing", "goal_id": name, "context": context})
+            return await end
+
+    async def _note(self, _: str, payload: bytes, __: Mapping[str, str]) -> None:
+        goal = StateChanged.from_json(payload).goal
+        end = self._ends.get(goal.goal_id) if goal is not None and goal.status.final else None
+        if end is not None and goal is not None and not end.done():
+            end.set_result(goal.status)
+
+
 class Crowd:
     """An office with so many processes of the conductor and of an agent that does nothing."""
 
@@ -73,14 +102,14 @@ class Crowd:
             names = tuple(self.office.members)
             self.office.server = cluster = Cluster(folder, names, **more)
             self.office.environment, self.office.config = cluster.environment, cluster.config
-        self._ends: dict[str, asyncio.Future[TaskStatus]] = {}
         self._serial = 0
 
     async def open(self) -> None:
         """Start it with one process of each; ``office.close`` ends it in any case."""
         await self.office.open(PARTS)
         self.admin = await self.office.connect(subjects.ADMIN)
-        await self.office.user.subscribe(f"{subjects.AUDIT_PREFIX}{subjects.goal('*')}", self._note)
+        self.ends = Ends(self.office)
+        await self.ends.listen()
 
     async def grow(self, name: str, count: int) -> None:
         """Start further processes of ``name`` until there are so many."""
@@ -95,7 +124,7 @@ class Crowd:
         before, first = self._processor(), await self._state()
         begun, hands = time.perf_counter(), asyncio.Semaphore(HANDS)
         async with asyncio.timeout(PATIENCE):
-            ends = await asyncio.gather(*(self._do(name, hands) for name in names))
+            ends = await asyncio.gather(*(self.ends.do(name, REST, hands) for name in names))
         seconds = time.perf_counter() - begun
         after, last = self._processor(), await self._state()
         assert set(ends) == {TaskStatus.COMPLETED}, ends
@@ -122,18 +151,6 @@ class Crowd:
         begun = time.perf_counter()
         await asyncio.gather(*(write(self.office.user) for _ in range(WRITERS)))
         return count / (time.perf_counter() - begun)
-
-    async def _do(self, name: str, hands: asyncio.Semaphore) -> TaskStatus:
-        self._ends[name] = end = asyncio.get_running_loop().create_future()
-        context = {"assignee": NOOP, "action": "rest"}
-        async with hands:
-            await self.office.submit({"text": "Do nothing", "goal_id": name, "context": context})
-            return await end
-
-    async def _note(self, _: str, payload: bytes, __: Mapping[str, str]) -> None:
-        goal = StateChanged.from_json(payload).goal
-        if goal is not None and goal.status.final and not self._ends[goal.goal_id].done():
-            self._ends[goal.goal_id].set_result(goal.status)
 
     def _of(self, name: str) -> list[int]:
         return [
@@ -165,6 +182,45 @@ async def crowd(servers: int) -> AsyncIterator[Crowd]:
         yield found
 
 
+async def spread(goals: int) -> dict[str, float]:
+    """Goals a second of eight processes on the office's host, and of eight on three others under TLS.
+
+    Here the agent's task has one effect, which it journals first.
+    """
+    rates = {}
+    with TemporaryDirectory(prefix="mailroom-bench-") as folder:
+        found = Hosts(Path(folder))
+        try:
+            await found.open()
+            found.office.start("critic")
+            await found.office.ready("critic")
+            for name in OTHERS:
+                joined = await found.join(name)
+                assert isinstance(joined, dict), joined
+            for where, places in {"one host": ("",), "three hosts": OTHERS}.items():
+                started = [await found.start(places[n % len(places)], number=n + 1) for n in range(PROCESSES)]
+                rates[where] = await _finish(found.office, where.partition(" ")[0], goals)
+                for each in started:
+                    found.office.processes[each].terminate()
+                    await asyncio.to_thread(found.office.processes[each].wait, 30)
+        finally:
+            await found.close()
+    return rates
+
+
+async def _finish(office: Office, prefix: str, goals: int) -> float:
+    ends, hands, whole = Ends(office), asyncio.Semaphore(HANDS), asyncio.timeout(PATIENCE)
+    await ends.listen()
+    context = {"assignee": AGENT, "action": "work", "params": {"seconds": 0.0, "effects": "/dev/null"}}
+    async with whole:
+        done = [ends.do(f"{prefix}-{number}", context, hands) for number in range(min(50, goals))]
+        await asyncio.gather(*done)
+        begun = time.perf_counter()
+        done = [ends.do(f"{prefix}-then-{number}", context, hands) for number in range(goals)]
+        assert set(await asyncio.gather(*done)) == {TaskStatus.COMPLETED}
+        return goals / (time.perf_counter() - begun)
+
+
 async def remember(count: int) -> float:
     """Memories a second that memory's one writer takes, each of which it has to embed."""
     async with open_memory(count) as ground:
@@ -175,6 +231,7 @@ async def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--goals", type=int, default=1_000)
+    parser.add_argument("--many", type=int, default=10_000, help="goals on one host, and on three")
     asked = parser.parse_args()
     costs, stored = [], {}
     print("servers  agents  conductors  goals/s   ms/goal  messages  bytes", flush=True)
@@ -194,6 +251,9 @@ async def main() -> None:
             stored[servers] = await found.store(asked.goals * 5)
     for servers, rate in stored.items():
         print(f"{rate:,.0f} messages a second are stored on {servers} server{'s' if servers > 1 else ''}")
+    rates = await spread(asked.many)
+    for where, rate in rates.items():
+        print(f"{rate:,.1f} goals a second by {PROCESSES} processes on {where}", flush=True)
     memories = await remember(asked.goals)
     print(f"{memories:,.0f} memories a second are embedded and stored")
     for cost in (costs[0], costs[3]):
@@ -201,8 +261,8 @@ async def main() -> None:
             f"A million goals on {cost.servers}: {cost.whole * MILLION / 3_600e3:.1f} h of a core, "
             f"{cost.stored * MILLION / 1e9:.1f} GB on each, {MILLION / cost.rate / 3_600:.1f} h here"
         )
-    figures = {"costs": msgspec.to_builtins(costs), "stored": stored, "memories": memories, "load": load()}
-    print(json.dumps({**describe(), **figures}))
+    rest = {"stored": stored, "memories": memories, "hosts": rates, "load": load()}
+    print(json.dumps({**describe(), "costs": msgspec.to_builtins(costs), **rest}))
 
 
 if __name__ == "__main__":

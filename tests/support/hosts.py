@@ -150,12 +150,12 @@ class Hosts:
         url = self.office.server.url
         return await self.run(name, "join", url, "--role", roles, "--token", token)
 
-    async def start(self, host: str = "", *, cable: "Cable | None" = None) -> str:
+    async def start(self, host: str = "", *, cable: "Cable | None" = None, number: int = 0) -> str:
         """Start the agent's process on a host, "" for the office; returns its name here.
 
-        With a cable it is at the other end of it.
+        With a cable it is at the other end of it; ``number`` tells several apart.
         """
-        name = f"{AGENT}@{host}"
+        name = f"{AGENT}@{host}{number or ''}"
         variables = self.environment(host) if host else self.office.environment
         config = settings.load(variables)
         agent = next(each for each in load_agents(config) if each.name == AGENT)
