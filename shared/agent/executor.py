@@ -81,7 +81,7 @@ class TaskExecutor:
         context = TaskContext(held)
         working = asyncio.create_task(self._do(context, held))
         execution = self._running[held] = Execution(working)
-        overdue = asyncio.get_running_loop().call_later(_time_left(held.task), execution.stop, OVERDUE)
+        overdue = asyncio.get_running_loop().call_later(time_left(held.task), execution.stop, OVERDUE)
         try:
             outcome = await execution.outcome()
             try:
@@ -189,7 +189,8 @@ class TaskExecutor:
         return state is None or not held.is_held(state)
 
 
-def _time_left(task: Task) -> float:
+def time_left(task: Task) -> float:
+    """Seconds until the deadline of ``task``, 0 if it has passed; FAR_FUTURE if it has none."""
     if not task.deadline:
         return FAR_FUTURE
     deadline = datetime.fromisoformat(task.deadline)

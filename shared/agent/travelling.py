@@ -151,7 +151,7 @@ class Travelling:
                 wanted = parcel.workspace in workspaces
                 is_own = parcel.host == self._bus.host and (path.is_dir() or not wanted)
                 mark = place if wanted else self._settings.snapshots / goal / ".delivered" / parcel.workspace
-                if is_own or _is_there(mark, parcel):
+                if is_own or not parcel.objects or _is_there(mark, parcel):
                     continue
                 try:
                     async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
@@ -232,6 +232,8 @@ class Travelling:
             raise
         except (ActionError, BusError, OSError) as error:
             log.warning("files_not_stored", task_id=task.task_id, reason=str(error))
+            with contextlib.suppress(BusError):
+                await self._pin(claim, goal_of(task), workspace_name(task))
             return f"Its files stay on the host {self._bus.host}: {error}"
         return ""
 
@@ -291,6 +293,32 @@ class Travelling:
         if not packer.entries or tuple(packer.entries) == before.entries:
             return None, {}
         return packer.finish(), packer.found
+
+    async def _pin(self, claim: Claim, goal: str, name: str) -> None:
+        """Record that the present state of a workspace is on this host alone."""
+        parcels = await self._read_parcels(goal, (self._bus.name,))
+        known = next((each for each in parcels if each.workspace == name), Parcel(workspace=name))
+        pinned = msgspec.structs.replace(known, host=self._bus.host, pinned=True)
+        if pinned != known and (self._settings.workspaces / goal / name).is_dir():
+            await self._list(claim, goal, pinned, "keeps its files")
+
+    async def kept_elsewhere(self, goal: str, workspaces: Collection[str]) -> dict[str, str]:
+        """The workspaces among these whose present state is on another host alone, as goal/name.
+
+        With that host, or empty if an older state was stored.
+        """
+        parcels = await self._read_parcels(goal, {*subjects.OPENING, self._bus.name})
+        return {
+            f"{goal}/{each.workspace}": "" if each.objects else each.host
+            for each in parcels
+            if each.pinned and each.host != self._bus.host and each.workspace in workspaces
+        }
+
+    async def _read_parcels(self, goal: str, roles: Collection[str]) -> list[Parcel]:
+        records = (subjects.record(role, subjects.PARCELS, goal) for role in roles)
+        reading = (read_record(self._bus, each, ParcelsStored) for each in records)
+        found = await asyncio.gather(*reading)
+        return [parcel for known in found if known for parcel in known.value.parcels]
 
     async def _list(self, claim: Claim, goal: str, parcel: Parcel, note: str) -> tuple[StoredObject, ...]:
         """Record where the files are, if the task is still this process's; returns what they were before."""

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +16,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import Consumer
-from shared.bus.entry import EXPECTED, NAK, Stored, ack_subject
+from shared.bus.entry import EXPECTED, NAK, Delivery, Stored, ack_subject
 from shared.contracts import Presence
 from shared.errors import BusError, BusUnavailable, NoResponders
 from shared.log import logger
@@ -151,6 +151,9 @@ MAX_RANGE = 50_000
 one message has been in hand for long, comes back after ack_wait."""
 RECENT = 1_000  # The same of a durable whose requests this process took back
 
+OFFER_TIMEOUT = 0.8  # Seconds a process may take to say whether it takes a task on: others ask it meanwhile
+TAKEN_ON, BUSY = b"taken", b"busy"
+
 log = logger(__name__)
 
 Held = dict[str, list[int]]  # The sequences of the messages that a process has in hand, by durable
@@ -183,6 +186,8 @@ class Peers:
         self._read_at = float("-inf")
         self._dropped: set[str] = set()
         self._checked = asyncio.Event()
+        self.fits: Callable[[bytes, tuple[str, ...]], Awaitable[bool]] | None = None
+        """Whether this process can do a stored task, of which another one lacks what is named."""
 
     async def answer(self) -> None:
         """Answer the others' questions about what this process has in hand."""
@@ -347,12 +352,63 @@ class Peers:
     def _own(self) -> Held:
         return {name: held for consumer in self._consumers for name, held in consumer.in_hand.items()}
 
-    async def _own_answer(self, _: str, __: bytes) -> bytes:
-        return msgspec.json.encode(self._own())
+    async def _own_answer(self, _: str, asked: bytes) -> bytes:
+        if not asked:
+            return msgspec.json.encode(self._own())
+        try:
+            async with asyncio.timeout(OFFER_TIMEOUT):
+                return await self._take_on(msgspec.json.decode(asked, type=_Offer))
+        except (BusError, ValueError, LookupError) as error:
+            log.warning("offer_refused", reason=str(error))
+            return b""
+        except TimeoutError:
+            return BUSY
+
+    # --- what belongs to another process ---------------------------------------------------------
+
+    async def offer(self, delivery: Delivery, needs: tuple[str, ...]) -> bool | None:
+        """Have another living process do a task, of which this one lacks what it ``needs``.
+
+        True if one has it now; None if one could do it and has no free slot, or does not answer; False if
+        none could.
+        """
+        offer = msgspec.json.encode(_Offer(delivery.subject, delivery.reply, needs))
+        found: bool | None = False
+        for name, (holder, _) in (await self._read()).items():
+            if name in self._taken or holder.instance != name:
+                continue  # it is gone
+            try:
+                answer = await self._bus.request(
+                    subjects.peer(self._bus.name, name), offer, timeout=ANSWER_TIMEOUT
+                )
+            except NoResponders:
+                continue
+            except BusUnavailable:
+                answer = BUSY
+            if answer == TAKEN_ON:
+                return True
+            found = None if answer == BUSY else found
+        return found
+
+    async def _take_on(self, offer: "_Offer") -> bytes:
+        """Take on a task that is offered: as the log has it, whatever the other process says of it."""
+        stored = await self._bus.last(subjects.OFFICE, offer.subject)
+        if stored is None or self.fits is None or not await self.fits(stored.data, offer.needs):
+            return b""
+        consumer = next(each for each in self._consumers if each.stream == subjects.OFFICE)
+        return TAKEN_ON if await consumer.adopt(stored, offer.reply) else BUSY
 
 
 def _holder(presence: Presence) -> Holder:
     return Holder(instance=presence.instance, host=presence.host, space=presence.space, pid=presence.pid)
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    """A task of the stream OFFICE on ``subject``, to be answered for on ``reply``, and what it ``needs``."""
+
+    subject: str
+    reply: str
+    needs: tuple[str, ...]
 
 
 class _Unfinished(msgspec.Struct, frozen=True, kw_only=True):

@@ -287,11 +287,13 @@ class Parcel(Contract, frozen=True, kw_only=True):
     """A state of files, in ``objects`` of which the last lists them all; see shared/sandbox/parcels.py.
 
     ``workspace`` names whose it is; ``host`` is where it was packed. A folder that a person sent has a
-    ``source`` instead, its path where it was packed.
+    ``source`` instead, its path where it was packed. ``pinned``: a later state lies on the host alone,
+    because it was too much to store.
     """
 
     workspace: OptionalToken = ""
     host: str = ""
+    pinned: bool = False
     source: str = ""
     objects: tuple[StoredObject, ...] = ()
 
