@@ -123,6 +123,8 @@ class TaskExecutor:
         unreached.set(context.note_unreached)
         travelling = self._agent.context.travelling
         with run:
+            if not held.first and travelling.roles():
+                held.fetched = await travelling.read_origin(held.task)
             held.task = await travelling.open_task(held.task)
             context.references, unopened = await open_references(self._agent.context, context.task)
             if unopened:

@@ -294,6 +294,19 @@ class Travelling:
             return None, {}
         return packer.finish(), packer.found
 
+    async def read_origin(self, task: Task) -> tuple[str, str] | None:
+        """Which host stored a task's workspace last, and when, at the latest; empty if none did.
+
+        None if it is not known: another state may be on a host, or several agents stored it.
+        """
+        found: list[tuple[str, str]] = []
+        for role in {*subjects.OPENING, self._bus.name}:
+            record = subjects.record(role, subjects.PARCELS, goal_of(task))
+            if known := await read_record(self._bus, record, ParcelsStored):
+                own = (each for each in known.value.parcels if each.workspace == workspace_name(task))
+                found += ((each.host, known.value.created_at) for each in own)
+        return found[0] if len(found) == 1 else None if found else ("", "")
+
     async def _pin(self, claim: Claim, goal: str, name: str) -> None:
         """Record that the present state of a workspace is on this host alone."""
         parcels = await self._read_parcels(goal, (self._bus.name,))
