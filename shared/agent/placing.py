@@ -19,7 +19,7 @@ from shared.contracts import TOKEN, Task, decode
 from shared.errors import Postponed, TakenOver
 from shared.sandbox.jail import search_path
 from shared.tasks.context import goal_of, workspace_name
-from shared.tasks.said import PATH, strings_in
+from shared.tasks.said import PATH, words_in
 
 ASK_EVERY = 0.5  # Seconds between two questions whether a process that has what is needed has a free slot
 OTHER_SHORTCUTS = frozenset({"make", "just", "task"})
@@ -121,8 +121,8 @@ class Placing:
 
 
 def _paths(task: Task) -> list[str]:
-    texts = (task.text, *strings_in(task.context.get("params")))
-    return list(dict.fromkeys(path.rstrip(".:") for text in texts for path in PATH.findall(text)))
+    found = PATH.findall(words_in(task.text, task.context))
+    return list(dict.fromkeys(path.rstrip(".:") for path in found))
 
 
 def _exists(path: str) -> bool:

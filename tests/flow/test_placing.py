@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from shared.bus.records import read_task_state
 from shared.contracts import TaskResult, TaskStatus
+from shared.subjects import host_of
 from tests.support.hosts import AGENT, Hosts, hide
 from tests.support.waiting import eventually
 
@@ -52,9 +54,14 @@ async def result(hosts: Hosts, task_id: str) -> TaskResult:
     return found[0]
 
 
+def only(hosts: Hosts) -> Path:
+    """The folder that the other host does not have."""
+    return next(each / "only" for each in hosts.config.state_dir.parents if (each / "only").is_dir())
+
+
 @in_module
 async def test_a_folder_of_one_host_pins_its_tasks(hosts: Hosts, tmp_path: Path) -> None:
-    folder = next(each for each in [*hosts.config.state_dir.parents] if (each / "only").is_dir()) / "only"
+    folder = only(hosts)
     (folder / "log").write_text("")
     begun = time.monotonic()
     for number in range(12):  # more than the office's process does at once
@@ -113,3 +120,23 @@ async def test_a_workspace_that_is_too_large_pins_what_builds_on_it(hosts: Hosts
     assert late.status is TaskStatus.FAILED
     assert "made, which is on the host far alone" in (late.error_message or "")
     print(f"failed with its cause {time.monotonic() - begun:.1f} s after the host was killed")
+
+
+@in_module
+async def test_pinned_tasks_of_a_host_that_vanished_go_elsewhere(hosts: Hosts) -> None:
+    folder = only(hosts)
+    await hosts.start("far", hidden=folder, path=str(folder.parent / "new"))
+    (folder / "log").write_text("")
+    for number in range(6):
+        await hosts.give(f"moved-{number}", seconds=60, effects=str(folder / "log"), first="office")
+
+    async def are_begun() -> bool:
+        states = [await read_task_state(hosts.office.user, AGENT, "user", f"moved-{n}") for n in range(6)]
+        return all(state and state.attempt and host_of(state.worker) == "office" for state in states)
+
+    await eventually(are_begun, 30)
+    hosts.office.kill(f"{AGENT}@")
+    begun = time.monotonic()
+    ended = await asyncio.gather(*(result(hosts, f"moved-{number}") for number in range(6)))
+    assert {(each.output, each.attempt) for each in ended} == {("far", 2)}
+    print(f"6 pinned tasks done elsewhere {time.monotonic() - begun:.1f} s after their host was killed")
