@@ -7,7 +7,8 @@ import asyncio
 import functools
 import re
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from shared.agent.context import AgentContext
@@ -22,11 +23,10 @@ from shared.tasks.context import goal_of, workspace_name
 from shared.tasks.said import PATH, words_in
 
 ASK_EVERY = 0.5  # Seconds between two questions whether a process that has what is needed has a free slot
-OTHER_SHORTCUTS = frozenset({"make", "just", "task"})
-"""Beside the manifest of a language they are a shortcut to its own tools."""
-MOST_FOLDERS = 8  # Of how many of the folders that a task names the tool chains are looked at
+MOST = 16  # How much of what a task names is asked for
+AWAY = 10.0  # Seconds for which a host is waited for that alone has what is needed: it may start again
 
-Offer = Callable[[Delivery, tuple[str, ...]], Awaitable[bool | None]]
+Offer = Callable[[Delivery, str], Awaitable[bool | None]]
 
 
 class Placing:
@@ -44,80 +44,62 @@ class Placing:
         """
         if delivery.adopted or self._bus.name not in self._context.travelling.roles():
             return ""
-        lost = await self._context.travelling.kept_elsewhere(
-            goal_of(task), {workspace_name(task), *task.starts_from}
-        )
-        needs = (*lost, *await asyncio.to_thread(lambda: tuple(self._list_missing(task))))
-        if not needs:
-            return ""
+        travelling, began = self._context.travelling, time.monotonic()
+        lost = await travelling.kept_elsewhere(goal_of(task), {workspace_name(task), *task.starts_from})
+        needs = [*lost, *await asyncio.to_thread(self._list_missing, task)][:MOST]
+        alone = [f"{name}, which is on the host {host} alone" for name, host in lost.items() if host]
         found = await self._hand_over(delivery, needs)
-        if found is None:
-            async with yield_slot(unbegun=True):
-                while found is None and time_left(task) > 0:
-                    await asyncio.sleep(ASK_EVERY)
-                    state = await read_task(self._bus, task)
-                    found = False if state is None or state.status.final else None
-                    if found is None:
-                        found = await self._hand_over(delivery, needs)
-            raise Postponed("the process that has what it needs is gone, or its time is up")
-        gone = [f"{name}, which is on the host {host} alone" for name, host in lost.items() if host]
-        if not gone:
+        if found is False and not alone:
             return ""  # what nobody has may be no path at all, or not be needed; or its older state is here
+        async with yield_slot(unbegun=True):
+            while found is None or (alone and time.monotonic() < began + AWAY):
+                await asyncio.sleep(ASK_EVERY)
+                state = await read_task(self._bus, task)
+                if state is None or state.status.final or time_left(task) <= 0:
+                    return ""
+                found = await self._hand_over(delivery, needs)
+        if not alone:
+            raise Postponed("the process that has what it needs is gone")
         return (
-            f"No process of {self._bus.name} has {', '.join(gone)}: it was too large to travel. "
+            f"No process of {self._bus.name} has {', '.join(alone)}: it was too large to travel. "
             "Start that host again and retry the goal, or have it work on less"
         )
 
-    async def _hand_over(self, delivery: Delivery, needs: tuple[str, ...]) -> bool | None:
-        """None if a process that has what it needs has no free slot, False if none has it."""
-        paths = tuple(each for each in needs if each.startswith("/"))
-        rest = tuple(each for each in needs if not each.startswith("/"))
-        # What looks like a path may be none, or not be there yet.
-        for wanted in (needs, *filter(None, (rest, paths) if paths and rest else ())):
-            found = await self._offer(delivery, wanted)
+    async def _hand_over(self, delivery: Delivery, needs: Iterable[str]) -> bool | None:
+        """None if a process that has something of it has no free slot, False if none has."""
+        for need in needs:
+            found = await self._offer(delivery, need)
             if found:
-                raise TakenOver(f"another process has {', '.join(wanted)[:300]}")
+                raise TakenOver(f"another process has {need[:300]}")
             if found is None:
                 return None
         return False
 
-    async def fits(self, data: bytes, needs: tuple[str, ...]) -> bool:
-        """Whether this process can do the task in ``data``, of which another one lacks ``needs``.
+    async def fits(self, data: bytes, need: str) -> bool:
+        """Whether this process has what another one lacks for the task in ``data``.
 
         It is not said of paths that the task does not name.
         """
         task = decode(data)
         if not isinstance(task, Task):
             return False
-        known = set(_paths(task))
-        paths = [each for each in needs if each.startswith("/")]
-        rest = [each for each in needs if not each.startswith("/")]
+        if need.startswith("/"):
+            return need in _paths(task) and _exists(need)
+        goal, is_workspace, name = need.partition("/")
+        if is_workspace:
+            there = self._context.settings.workspaces / goal / name
+            return bool(TOKEN.fullmatch(goal) and TOKEN.fullmatch(name)) and there.is_dir()
+        return await asyncio.to_thread(has_tool, need)
 
-        def check() -> bool:
-            there = not paths or any(each in known and _exists(each) for each in paths)
-            return there and all(map(self._has, rest))
-
-        return await asyncio.to_thread(check)
-
-    def _has(self, need: str) -> bool:
-        if "/" in need:  # goal/workspace
-            names = need.split("/")
-            return (
-                all(map(TOKEN.fullmatch, names))
-                and self._context.settings.workspaces.joinpath(*names).is_dir()
-            )
-        return has_tool(need)
-
-    def _list_missing(self, task: Task) -> Iterator[str]:
+    def _list_missing(self, task: Task) -> list[str]:
         """The paths that a task names and this host lacks, and the tool chains that the others need."""
         state = str(self._context.settings.state_dir.resolve())
-        folders = 0
-        for path in _paths(task):
-            if "/inputs/" not in path and not path.startswith(state) and not _exists(path):
-                yield path
-            elif folders < MOST_FOLDERS and Path(path).is_dir():
-                folders += 1
-                yield from (need for need in list_tools(Path(path)) if not has_tool(need))
+        paths = [path for path in _paths(task) if "/inputs/" not in path and not path.startswith(state)]
+        tools = [need for path in _paths(task) if _exists(path) for need in list_tools(Path(path))]
+        return [
+            *(path for path in paths if not _exists(path)),
+            *(each for each in tools if not has_tool(each)),
+        ]
 
 
 def _paths(task: Task) -> list[str]:
@@ -143,26 +125,18 @@ def list_tools(folder: Path) -> list[str]:
 
     files = ProjectFiles(folder)
     kinds = [kind for kind, recognise in KINDS.items() if recognise(files)]
-    if not set(kinds) <= OTHERS.keys():
-        kinds = [kind for kind in kinds if kind not in OTHER_SHORTCUTS]
-    cargo = files.table("Cargo.toml")
+    go = re.search(r"(?m)^go\s+(\S+)", files.text("go.mod"))
     stated = {
-        "go": (
-            "go",
-            f">={found[1]}" if (found := re.search(r"(?m)^go\s+(\S+)", files.text("go.mod"))) else "",
-        ),
-        "rust": ("cargo", get_table(cargo, "package").get("rust-version")),
+        "go": ("go>=", go and go[1]),
+        "rust": ("cargo>=", get_table(files.table("Cargo.toml"), "package").get("rust-version")),
         "javascript": ("node", get_table(files.table("package.json"), "engines").get("node")),
         "python": ("python", get_table(files.table("pyproject.toml"), "project").get("requires-python")),
     }
     tools: list[str] = []
-    for kind in kinds:
-        if kind not in stated:
-            tools += list_needs(kind, folder)
-            continue
-        program, version = stated[kind]
-        wanted = version if isinstance(version, str) else ""
-        tools.append(f"{program}>={wanted}" if kind == "rust" and wanted else f"{program}{wanted}")
+    for kind in [each for each in kinds if each not in OTHERS] or kinds:
+        program, version = stated.get(kind, ("", None))
+        known = (f"{program}{version}" if isinstance(version, str) else program.rstrip(">="),)
+        tools += known if program else list_needs(kind, folder)
     return tools
 
 
@@ -171,8 +145,7 @@ def has_tool(need: str) -> bool:
     from shared.projects.javascript import fits_engines
     from shared.projects.toolchains import find_interpreters, find_program
 
-    found = re.match(r"[a-z]+", need)
-    program, wanted = (need[: found.end()], need[found.end() :]) if found else (need, "")
+    program, wanted = re.split(r"(?=[^a-z]|$)", need, maxsplit=1)
     if program == "python":
         return any(each.fits(wanted) for each in find_interpreters())
     path = find_program(program)
@@ -188,10 +161,8 @@ def _ask_version(path: str, _: int) -> str:
     words = [path, "version" if Path(path).name == "go" else "--version"]
     env = {"PATH": search_path(), "HOME": str(Path.home()), "GOTOOLCHAIN": "local"}
     try:
-        told = subprocess.run(
-            words, cwd="/", env=env, capture_output=True, text=True, timeout=10, check=False
-        )
+        told = subprocess.run(words, cwd="/", env=env, capture_output=True, timeout=10, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
-    found = re.search(r"\d+\.\d+(?:\.\d+)?", told.stdout)
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", told.decode(errors="replace"))
     return found[0] if found else ""

@@ -141,25 +141,21 @@ class Travelling:
 
     async def _open_goal(self, goal: str, workspaces: Collection[str]) -> None:
         """Have what other hosts stored for a goal: what was delivered, and these workspaces."""
-        roles = tuple({*subjects.OPENING, self._bus.name})
-        records = (subjects.record(role, subjects.PARCELS, goal) for role in roles)
-        reading = (read_record(self._bus, each, ParcelsStored) for each in records)
-        for role, known in zip(roles, await asyncio.gather(*reading), strict=True):
-            for parcel in known.value.parcels if known else ():
-                place = self._settings.snapshots / goal / parcel.workspace
-                path = self._settings.workspaces / goal / parcel.workspace
-                wanted = parcel.workspace in workspaces
-                is_own = parcel.host == self._bus.host and (path.is_dir() or not wanted)
-                mark = place if wanted else self._settings.snapshots / goal / ".delivered" / parcel.workspace
-                if is_own or not parcel.objects or _is_there(mark, parcel):
-                    continue
-                try:
-                    async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
-                        await self._place(goal, parcel, mark, wanted=wanted, by_self=role == self._bus.name)
-                except ActionError as error:
-                    if wanted:
-                        raise
-                    log.warning("files_not_fetched", goal_id=goal, reason=str(error))
+        for role, _, parcel in await self._read_parcels(goal):
+            place = self._settings.snapshots / goal / parcel.workspace
+            path = self._settings.workspaces / goal / parcel.workspace
+            wanted = parcel.workspace in workspaces
+            is_own = parcel.host == self._bus.host and (path.is_dir() or not wanted)
+            mark = place if wanted else self._settings.snapshots / goal / ".delivered" / parcel.workspace
+            if is_own or not parcel.objects or _is_there(mark, parcel):
+                continue
+            try:
+                async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
+                    await self._place(goal, parcel, mark, wanted=wanted, by_self=role == self._bus.name)
+            except ActionError as error:
+                if wanted:
+                    raise
+                log.warning("files_not_fetched", goal_id=goal, reason=str(error))
 
     async def _place(self, goal: str, parcel: Parcel, mark: Path, *, wanted: bool, by_self: bool) -> None:
         name, state = parcel.workspace, self._settings.state_dir.absolute()
@@ -299,18 +295,15 @@ class Travelling:
 
         None if it is not known: another state may be on a host, or several agents stored it.
         """
-        found: list[tuple[str, str]] = []
-        for role in {*subjects.OPENING, self._bus.name}:
-            record = subjects.record(role, subjects.PARCELS, goal_of(task))
-            if known := await read_record(self._bus, record, ParcelsStored):
-                own = (each for each in known.value.parcels if each.workspace == workspace_name(task))
-                found += ((each.host, known.value.created_at) for each in own)
+        parcels = await self._read_parcels(goal_of(task))
+        found = [(each.host, at) for _, at, each in parcels if each.workspace == workspace_name(task)]
         return found[0] if len(found) == 1 else None if found else ("", "")
 
     async def _pin(self, claim: Claim, goal: str, name: str) -> None:
         """Record that the present state of a workspace is on this host alone."""
-        parcels = await self._read_parcels(goal, (self._bus.name,))
-        known = next((each for each in parcels if each.workspace == name), Parcel(workspace=name))
+        parcels = await self._read_parcels(goal)
+        own = (each for by, _, each in parcels if (by, each.workspace) == (self._bus.name, name))
+        known = next(own, Parcel(workspace=name))
         pinned = msgspec.structs.replace(known, host=self._bus.host, pinned=True)
         if pinned != known and (self._settings.workspaces / goal / name).is_dir():
             await self._list(claim, goal, pinned, "keeps its files")
@@ -320,18 +313,23 @@ class Travelling:
 
         With that host, or empty if an older state was stored.
         """
-        parcels = await self._read_parcels(goal, {*subjects.OPENING, self._bus.name})
         return {
             f"{goal}/{each.workspace}": "" if each.objects else each.host
-            for each in parcels
+            for _, _, each in await self._read_parcels(goal)
             if each.pinned and each.host != self._bus.host and each.workspace in workspaces
         }
 
-    async def _read_parcels(self, goal: str, roles: Collection[str]) -> list[Parcel]:
+    async def _read_parcels(self, goal: str) -> list[tuple[str, str, Parcel]]:
+        """What agents stored of a goal, after who did and when it was listed."""
+        roles = tuple({*subjects.OPENING, self._bus.name})
         records = (subjects.record(role, subjects.PARCELS, goal) for role in roles)
         reading = (read_record(self._bus, each, ParcelsStored) for each in records)
-        found = await asyncio.gather(*reading)
-        return [parcel for known in found if known for parcel in known.value.parcels]
+        found = [
+            (role, each.value)
+            for role, each in zip(roles, await asyncio.gather(*reading), strict=True)
+            if each
+        ]
+        return [(role, each.created_at, parcel) for role, each in found for parcel in each.parcels]
 
     async def _list(self, claim: Claim, goal: str, parcel: Parcel, note: str) -> tuple[StoredObject, ...]:
         """Record where the files are, if the task is still this process's; returns what they were before."""

@@ -186,8 +186,8 @@ class Peers:
         self._read_at = float("-inf")
         self._dropped: set[str] = set()
         self._checked = asyncio.Event()
-        self.fits: Callable[[bytes, tuple[str, ...]], Awaitable[bool]] | None = None
-        """Whether this process can do a stored task, of which another one lacks what is named."""
+        self.fits: Callable[[bytes, str], Awaitable[bool]] | None = None
+        """Whether this process can do a stored task, for which another one lacks what is named."""
 
     async def answer(self) -> None:
         """Answer the others' questions about what this process has in hand."""
@@ -357,7 +357,7 @@ class Peers:
             return msgspec.json.encode(self._own())
         try:
             async with asyncio.timeout(OFFER_TIMEOUT):
-                return await self._take_on(msgspec.json.decode(asked, type=_Offer))
+                return await self._take_on(*msgspec.json.decode(asked, type=tuple[str, str, str]))
         except (BusError, ValueError, LookupError) as error:
             log.warning("offer_refused", reason=str(error))
             return b""
@@ -366,21 +366,20 @@ class Peers:
 
     # --- what belongs to another process ---------------------------------------------------------
 
-    async def offer(self, delivery: Delivery, needs: tuple[str, ...]) -> bool | None:
-        """Have another living process do a task, of which this one lacks what it ``needs``.
+    async def offer(self, delivery: Delivery, need: str) -> bool | None:
+        """Have another living process do a task, for which this one lacks what it ``need``s.
 
         True if one has it now; None if one could do it and has no free slot, or does not answer; False if
         none could.
         """
-        offer = msgspec.json.encode(_Offer(delivery.subject, delivery.reply, needs))
+        offer = msgspec.json.encode((delivery.subject, delivery.reply, need))
         found: bool | None = False
         for name, (holder, _) in (await self._read()).items():
             if name in self._taken or holder.instance != name:
                 continue  # it is gone
+            peer = subjects.peer(self._bus.name, name)
             try:
-                answer = await self._bus.request(
-                    subjects.peer(self._bus.name, name), offer, timeout=ANSWER_TIMEOUT
-                )
+                answer = await self._bus.request(peer, offer, timeout=ANSWER_TIMEOUT)
             except NoResponders:
                 continue
             except BusUnavailable:
@@ -390,25 +389,17 @@ class Peers:
             found = None if answer == BUSY else found
         return found
 
-    async def _take_on(self, offer: "_Offer") -> bytes:
+    async def _take_on(self, subject: str, reply: str, need: str) -> bytes:
         """Take on a task that is offered: as the log has it, whatever the other process says of it."""
-        stored = await self._bus.last(subjects.OFFICE, offer.subject)
-        if stored is None or self.fits is None or not await self.fits(stored.data, offer.needs):
+        stored = await self._bus.last(subjects.OFFICE, subject)
+        if stored is None or self.fits is None or not await self.fits(stored.data, need):
             return b""
         consumer = next(each for each in self._consumers if each.stream == subjects.OFFICE)
-        return TAKEN_ON if await consumer.adopt(stored, offer.reply) else BUSY
+        return TAKEN_ON if await consumer.adopt(stored, reply) else BUSY
 
 
 def _holder(presence: Presence) -> Holder:
     return Holder(instance=presence.instance, host=presence.host, space=presence.space, pid=presence.pid)
-
-
-class _Offer(msgspec.Struct, frozen=True):
-    """A task of the stream OFFICE on ``subject``, to be answered for on ``reply``, and what it ``needs``."""
-
-    subject: str
-    reply: str
-    needs: tuple[str, ...]
 
 
 class _Unfinished(msgspec.Struct, frozen=True, kw_only=True):
