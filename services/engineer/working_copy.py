@@ -76,7 +76,9 @@ def require_folder(path: str) -> Path:
         raise ActionError(f"{path!r} is not an absolute path", "Give the whole path of the folder, from / on")
     if not folder.is_dir():
         cause = f"{path} is a file" if folder.exists() else f"The folder {path} does not exist"
-        raise ActionError(cause, "Give the path of an existing folder on the machine the engineer runs on")
+        raise ActionError(
+            cause, "Name a folder of a machine that an engineer runs on, or send one with mailroom submit"
+        )
     if not os.access(folder, os.R_OK | os.X_OK):
         raise ActionError(
             f"The folder {path} cannot be read", "Give the engineer's user the right to read it"

@@ -108,7 +108,9 @@ class AgentContext:
         else:
             await task.progress(text)
 
-    def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
+    def effect(
+        self, what: str, *, repeatable: bool = False, confined: bool = False
+    ) -> AbstractAsyncContextManager[None]:
         """Record a side effect outside Mailroom before it happens and after; see Claim.effect.
 
         Raises ActionError outside of a task, and Reject if an earlier attempt was interrupted during the
@@ -116,7 +118,7 @@ class AgentContext:
         """
         if current_task.get() is None:
             raise ActionError("This has an effect outside the office, so it is only done within a task")
-        return self.current_task.effect(what, repeatable=repeatable)
+        return self.current_task.effect(what, repeatable=repeatable, confined=confined)
 
     async def judge_command(self, command: str, workspace: str = "") -> "Ruling":
         """The policy's verdict on a shell command; any verdict but ``allow`` is published as an event.

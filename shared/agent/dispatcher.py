@@ -12,6 +12,7 @@ import msgspec
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.executor import TaskExecutor
+from shared.agent.placing import Placing
 from shared.agent.references import wait_for_dependencies
 from shared.bus import Delivery, Entry
 from shared.bus.claim import Claim, claim, dead_letter_for
@@ -57,12 +58,12 @@ log = logger(__name__)
 class Dispatcher:
     """Handles the deliveries of one agent."""
 
-    def __init__(self, agent: Agent, executor: TaskExecutor) -> None:
+    def __init__(self, agent: Agent, executor: TaskExecutor, placing: Placing) -> None:
         self._agent = agent
         self._bus = agent.context.bus
         self._name = agent.context.profile.name
         self._delegation = agent.context.delegation
-        self._executor = executor
+        self._executor, self._placing = executor, placing
         self._said = SaidChecker(self._bus)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # The handlers of each type of envelope, in order: the first that returns an outbox has handled it
@@ -202,10 +203,13 @@ class Dispatcher:
     async def _work(self, delivery: Delivery, task: Task) -> None:
         never = await wait_for_dependencies(self._bus, delivery, task)
         task = await self._said.check(task)
+        stuck = "" if never else await self._placing.place(delivery, task)
         held = await claim(self._bus, delivery, task)
         if held is None:
             await self._delegation.close(task)
             return
+        if stuck:
+            never = held.failure(stuck)
         if never is not None:
             await held.finish(never)
             return

@@ -81,7 +81,7 @@ class TaskExecutor:
         context = TaskContext(held)
         working = asyncio.create_task(self._do(context, held))
         execution = self._running[held] = Execution(working)
-        overdue = asyncio.get_running_loop().call_later(_time_left(held.task), execution.stop, OVERDUE)
+        overdue = asyncio.get_running_loop().call_later(time_left(held.task), execution.stop, OVERDUE)
         try:
             outcome = await execution.outcome()
             try:
@@ -123,6 +123,8 @@ class TaskExecutor:
         unreached.set(context.note_unreached)
         travelling = self._agent.context.travelling
         with run:
+            if not held.first and travelling.roles():
+                held.fetched = await travelling.read_origin(held.task)
             held.task = await travelling.open_task(held.task)
             context.references, unopened = await open_references(self._agent.context, context.task)
             if unopened:
@@ -189,7 +191,8 @@ class TaskExecutor:
         return state is None or not held.is_held(state)
 
 
-def _time_left(task: Task) -> float:
+def time_left(task: Task) -> float:
+    """Seconds until the deadline of ``task``, 0 if it has passed; FAR_FUTURE if it has none."""
     if not task.deadline:
         return FAR_FUTURE
     deadline = datetime.fromisoformat(task.deadline)

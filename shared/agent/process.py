@@ -17,6 +17,7 @@ from shared.agent.base import Agent
 from shared.agent.context import offer_modules
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
+from shared.agent.placing import Placing
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
 from shared.bus.peers import Holder, Peers
@@ -119,7 +120,9 @@ class AgentProcess:
         self._consumers: list[Consumer] = []
         self._peers = Peers(self._bus, self._consumers)
         self._executor = TaskExecutor(agent)
-        self._dispatcher = Dispatcher(agent, self._executor)
+        self._placing = Placing(agent.context, self._peers.offer)
+        self._peers.fits = self._placing.fits
+        self._dispatcher = Dispatcher(agent, self._executor, self._placing)
         self._started = self._paused = False
         self.control = ControlFollower(self._bus, agent.context.profile.name, self._apply)
         self._announcing: asyncio.Task[None] | None = None

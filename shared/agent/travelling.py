@@ -141,25 +141,21 @@ class Travelling:
 
     async def _open_goal(self, goal: str, workspaces: Collection[str]) -> None:
         """Have what other hosts stored for a goal: what was delivered, and these workspaces."""
-        roles = tuple({*subjects.OPENING, self._bus.name})
-        records = (subjects.record(role, subjects.PARCELS, goal) for role in roles)
-        reading = (read_record(self._bus, each, ParcelsStored) for each in records)
-        for role, known in zip(roles, await asyncio.gather(*reading), strict=True):
-            for parcel in known.value.parcels if known else ():
-                place = self._settings.snapshots / goal / parcel.workspace
-                path = self._settings.workspaces / goal / parcel.workspace
-                wanted = parcel.workspace in workspaces
-                is_own = parcel.host == self._bus.host and (path.is_dir() or not wanted)
-                mark = place if wanted else self._settings.snapshots / goal / ".delivered" / parcel.workspace
-                if is_own or _is_there(mark, parcel):
-                    continue
-                try:
-                    async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
-                        await self._place(goal, parcel, mark, wanted=wanted, by_self=role == self._bus.name)
-                except ActionError as error:
-                    if wanted:
-                        raise
-                    log.warning("files_not_fetched", goal_id=goal, reason=str(error))
+        for role, _, parcel in await self._read_parcels(goal):
+            place = self._settings.snapshots / goal / parcel.workspace
+            path = self._settings.workspaces / goal / parcel.workspace
+            wanted = parcel.workspace in workspaces
+            is_own = parcel.host == self._bus.host and (path.is_dir() or not wanted)
+            mark = place if wanted else self._settings.snapshots / goal / ".delivered" / parcel.workspace
+            if is_own or not parcel.objects or _is_there(mark, parcel):
+                continue
+            try:
+                async with hold_lock(self._settings.snapshots / f".{goal}.lock"):
+                    await self._place(goal, parcel, mark, wanted=wanted, by_self=role == self._bus.name)
+            except ActionError as error:
+                if wanted:
+                    raise
+                log.warning("files_not_fetched", goal_id=goal, reason=str(error))
 
     async def _place(self, goal: str, parcel: Parcel, mark: Path, *, wanted: bool, by_self: bool) -> None:
         name, state = parcel.workspace, self._settings.state_dir.absolute()
@@ -232,6 +228,8 @@ class Travelling:
             raise
         except (ActionError, BusError, OSError) as error:
             log.warning("files_not_stored", task_id=task.task_id, reason=str(error))
+            with contextlib.suppress(BusError):
+                await self._pin(claim, goal_of(task), workspace_name(task))
             return f"Its files stay on the host {self._bus.host}: {error}"
         return ""
 
@@ -291,6 +289,47 @@ class Travelling:
         if not packer.entries or tuple(packer.entries) == before.entries:
             return None, {}
         return packer.finish(), packer.found
+
+    async def read_origin(self, task: Task) -> tuple[str, str] | None:
+        """Which host stored a task's workspace last, and when, at the latest; empty if none did.
+
+        None if it is not known: another state may be on a host, or several agents stored it.
+        """
+        parcels = await self._read_parcels(goal_of(task))
+        found = [(each.host, at) for _, at, each in parcels if each.workspace == workspace_name(task)]
+        return found[0] if len(found) == 1 else None if found else ("", "")
+
+    async def _pin(self, claim: Claim, goal: str, name: str) -> None:
+        """Record that the present state of a workspace is on this host alone."""
+        parcels = await self._read_parcels(goal)
+        own = (each for by, _, each in parcels if (by, each.workspace) == (self._bus.name, name))
+        known = next(own, Parcel(workspace=name))
+        pinned = msgspec.structs.replace(known, host=self._bus.host, pinned=True)
+        if pinned != known and (self._settings.workspaces / goal / name).is_dir():
+            await self._list(claim, goal, pinned, "keeps its files")
+
+    async def kept_elsewhere(self, goal: str, workspaces: Collection[str]) -> dict[str, str]:
+        """The workspaces among these whose present state is on another host alone, as goal/name.
+
+        With that host, or empty if an older state was stored.
+        """
+        return {
+            f"{goal}/{each.workspace}": "" if each.objects else each.host
+            for _, _, each in await self._read_parcels(goal)
+            if each.pinned and each.host != self._bus.host and each.workspace in workspaces
+        }
+
+    async def _read_parcels(self, goal: str) -> list[tuple[str, str, Parcel]]:
+        """What agents stored of a goal, after who did and when it was listed."""
+        roles = tuple({*subjects.OPENING, self._bus.name})
+        records = (subjects.record(role, subjects.PARCELS, goal) for role in roles)
+        reading = (read_record(self._bus, each, ParcelsStored) for each in records)
+        found = [
+            (role, each.value)
+            for role, each in zip(roles, await asyncio.gather(*reading), strict=True)
+            if each
+        ]
+        return [(role, each.created_at, parcel) for role, each in found for parcel in each.parcels]
 
     async def _list(self, claim: Claim, goal: str, parcel: Parcel, note: str) -> tuple[StoredObject, ...]:
         """Record where the files are, if the task is still this process's; returns what they were before."""

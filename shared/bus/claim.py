@@ -48,7 +48,8 @@ class Claim:
 
     ``first`` is whether nobody was given the task before, ``stored`` and ``ended`` whether the claim, and
     whether the result is in the log. ``over`` is set when the attempt has ended, with a result or without:
-    what still runs of it may write no more.
+    what still runs of it may write no more. ``fetched`` is the host that stored the workspace as it was begun
+    here, and when; two empty texts if nobody had stored one, None if it was not looked for.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Claim:
         self.begun_at = generate_iso_timestamp()
         self.stored = self.ended = self.over = False
         self.spans = SpanRecorder()
+        self.fetched: tuple[str, str] | None = None
         self._bus = bus
         self._seq, self._origin = after, origin
         self._earlier = self._journal = earlier.journal if earlier else ()
@@ -114,14 +116,20 @@ class Claim:
             await self._advance(note=self._held)
 
     @asynccontextmanager
-    async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
+    async def effect(
+        self, what: str, *, repeatable: bool = False, confined: bool = False, step: str = ""
+    ) -> AsyncIterator[None]:
         """Record an effect outside the office in the task's journal, before it happens and after.
 
         Unless it is ``repeatable``, raises Reject if an earlier attempt began the same effect and did not
         finish it (it may have happened, so a person has to check), or finished it in the same ``step`` (it
-        would be repeated only because its outcome was not stored).
+        would be repeated only because its outcome was not stored). An effect that is ``confined`` to the
+        task's workspace is repeated if it was lost with another host's.
         """
         for effect in self._earlier:
+            if effect.what == what and self._is_lost(effect):
+                log.info("effect_repeated", task_id=self.task.task_id, what=what[:200], host=effect.host)
+                continue
             if effect.what == what and not effect.repeatable and not effect.finished_at:
                 raise Reject(
                     f"An earlier attempt was interrupted while it did this: {what}. It may or may not have "
@@ -132,12 +140,24 @@ class Claim:
                     "An earlier attempt did this, and was interrupted before its outcome was stored: "
                     f"{what}. It is not repeated"
                 )
-        begun = Effect(what=what, repeatable=repeatable, step=step, started_at=generate_iso_timestamp())
+        where = self._bus.host if confined else ""
+        began = generate_iso_timestamp()
+        begun = Effect(what=what, repeatable=repeatable, step=step, host=where, started_at=began)
         await self._advance(note=what[:500], begun=begun)
         yield
         done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
         # The end is stored with the next commit: a crash before that looks like an interruption.
         self._journal = tuple(done if effect == begun else effect for effect in self._journal)
+
+    def _is_lost(self, effect: Effect) -> bool:
+        """Whether the workspace was begun here as it was before ``effect``, which changed another host's.
+
+        Both times are of that host's clock.
+        """
+        if self.fetched is None or effect.host in ("", self._bus.host):
+            return False
+        host, stored_at = self.fetched
+        return not host or (host == effect.host and stored_at < effect.started_at)
 
     async def finish(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
         """Store the result, which its requester gets, and ``others``, all or none.

@@ -11,7 +11,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.client import BusClient
-from shared.bus.entry import Delivery
+from shared.bus.entry import Delivery, Stored
 from shared.bus.pulls import Lane, Pull, choose, heartbeat, take
 from shared.errors import (
     BusError,
@@ -253,6 +253,27 @@ class Consumer:
         self._bytes += len(delivery.data)
         self._by_durable[pull.durable].put(delivery)
         await self._advance()
+
+    async def adopt(self, stored: Stored, reply: str) -> bool:
+        """Handle a message that another process of the agent was given; False if there is no slot for it."""
+        number = self._client.connection
+        delivery = Delivery(
+            stored.subject, reply, stored.headers, stored.data, self._lanes[0].pull.answer, number
+        )
+        lane = self._by_durable.get(delivery.durable)
+        if delivery.seq in self._in_hand:
+            return True
+        if (
+            self._free <= 0
+            or self._stopping
+            or delivery.stream != self.stream
+            or lane not in self._open
+            or delivery.seq != stored.seq
+        ):
+            return False
+        delivery.adopted = True
+        await self._receive(lane.pull, delivery)
+        return True
 
     async def _on_ended(self, pull: Pull, empty: bool) -> None:
         lane = self._by_durable[pull.durable]

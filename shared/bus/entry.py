@@ -242,12 +242,14 @@ class Delivery:
     ``stream`` and ``seq`` are its place, ``address`` is what its subject says, ``deliveries`` counts
     deliveries, this one included, ``stored_at`` is the time it was stored, in nanoseconds since 1970,
     ``behind`` is how many messages the durable had that were still to be delivered. ``reply`` is the subject
-    of the answer, ``connection`` the number of the connection by which it came.
+    of the answer, ``connection`` the number of the connection by which it came. ``adopted``: another process
+    of the agent was given it, and handed it on.
     """
 
     __slots__ = (
         "_answer",
         "address",
+        "adopted",
         "behind",
         "connection",
         "data",
@@ -274,6 +276,7 @@ class Delivery:
         # and, since 2.12, two tokens for domain and account ahead of the stream.
         tokens = reply.split(".")
         at = 2 if len(tokens) == 9 else 4
+        self.adopted = False
         self.stream = tokens[at]
         self.durable = tokens[at + 1]
         self.deliveries = int(tokens[at + 2])

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +16,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import Consumer
-from shared.bus.entry import EXPECTED, NAK, Stored, ack_subject
+from shared.bus.entry import EXPECTED, NAK, Delivery, Stored, ack_subject
 from shared.contracts import Presence
 from shared.errors import BusError, BusUnavailable, NoResponders
 from shared.log import logger
@@ -151,6 +151,9 @@ MAX_RANGE = 50_000
 one message has been in hand for long, comes back after ack_wait."""
 RECENT = 1_000  # The same of a durable whose requests this process took back
 
+OFFER_TIMEOUT = 0.8  # Seconds a process may take to say whether it takes a task on: others ask it meanwhile
+TAKEN_ON, BUSY = b"taken", b"busy"
+
 log = logger(__name__)
 
 Held = dict[str, list[int]]  # The sequences of the messages that a process has in hand, by durable
@@ -183,6 +186,8 @@ class Peers:
         self._read_at = float("-inf")
         self._dropped: set[str] = set()
         self._checked = asyncio.Event()
+        self.fits: Callable[[bytes, str], Awaitable[bool]] | None = None
+        """Whether this process can do a stored task, for which another one lacks what is named."""
 
     async def answer(self) -> None:
         """Answer the others' questions about what this process has in hand."""
@@ -347,8 +352,50 @@ class Peers:
     def _own(self) -> Held:
         return {name: held for consumer in self._consumers for name, held in consumer.in_hand.items()}
 
-    async def _own_answer(self, _: str, __: bytes) -> bytes:
-        return msgspec.json.encode(self._own())
+    async def _own_answer(self, _: str, asked: bytes) -> bytes:
+        if not asked:
+            return msgspec.json.encode(self._own())
+        try:
+            async with asyncio.timeout(OFFER_TIMEOUT):
+                return await self._take_on(*msgspec.json.decode(asked, type=tuple[str, str, str]))
+        except (BusError, ValueError, LookupError) as error:
+            log.warning("offer_refused", reason=str(error))
+            return b""
+        except TimeoutError:
+            return BUSY
+
+    # --- what belongs to another process ---------------------------------------------------------
+
+    async def offer(self, delivery: Delivery, need: str) -> bool | None:
+        """Have another living process do a task, for which this one lacks what it ``need``s.
+
+        True if one has it now; None if one could do it and has no free slot, or does not answer; False if
+        none could.
+        """
+        offer = msgspec.json.encode((delivery.subject, delivery.reply, need))
+        found: bool | None = False
+        for name, (holder, _) in (await self._read()).items():
+            if name in self._taken or holder.instance != name:
+                continue  # it is gone
+            peer = subjects.peer(self._bus.name, name)
+            try:
+                answer = await self._bus.request(peer, offer, timeout=ANSWER_TIMEOUT)
+            except NoResponders:
+                continue
+            except BusUnavailable:
+                answer = BUSY
+            if answer == TAKEN_ON:
+                return True
+            found = None if answer == BUSY else found
+        return found
+
+    async def _take_on(self, subject: str, reply: str, need: str) -> bytes:
+        """Take on a task that is offered: as the log has it, whatever the other process says of it."""
+        stored = await self._bus.last(subjects.OFFICE, subject)
+        if stored is None or self.fits is None or not await self.fits(stored.data, need):
+            return b""
+        consumer = next(each for each in self._consumers if each.stream == subjects.OFFICE)
+        return TAKEN_ON if await consumer.adopt(stored, reply) else BUSY
 
 
 def _holder(presence: Presence) -> Holder:

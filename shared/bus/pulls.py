@@ -156,7 +156,7 @@ class Pull:
             elif current:
                 await self._on_status(subject, headers)
             return
-        delivery = Delivery(subject, reply, parse_block(headers), data, self._answer, self._client.connection)
+        delivery = Delivery(subject, reply, parse_block(headers), data, self.answer, self._client.connection)
         if current:
             self._failing_since = 0.0
             self._count_down(1)
@@ -202,7 +202,8 @@ class Pull:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _answer(self, delivery: Delivery, verdict: bytes) -> None:
+    async def answer(self, delivery: Delivery, verdict: bytes) -> None:
+        """Tell the server what became of a message."""
         try:
             reply = delivery.reply
             if verdict.startswith(NAK) and delivery.connection != self._client.connection:

@@ -30,11 +30,13 @@ class Effect(Contract, frozen=True, kw_only=True):
     """An effect outside the office, recorded before it happens.
 
     If ``finished_at`` is empty after a crash, it may or may not have happened. Only a ``repeatable`` effect
-    is repeated. ``step`` is the step of the task that caused it, if it has steps.
+    is repeated. ``step`` is the step of the task that caused it, if it has steps. ``host`` is where it was
+    done, if the task's workspace there is all that it can have changed.
     """
 
     what: Annotated[str, text_up_to(2_000)]
     step: str = ""
+    host: str = ""
     repeatable: bool = False
     started_at: Timestamp
     finished_at: OptionalTimestamp = ""
@@ -287,11 +289,13 @@ class Parcel(Contract, frozen=True, kw_only=True):
     """A state of files, in ``objects`` of which the last lists them all; see shared/sandbox/parcels.py.
 
     ``workspace`` names whose it is; ``host`` is where it was packed. A folder that a person sent has a
-    ``source`` instead, its path where it was packed.
+    ``source`` instead, its path where it was packed. ``pinned``: a later state lies on the host alone,
+    because it was too much to store.
     """
 
     workspace: OptionalToken = ""
     host: str = ""
+    pinned: bool = False
     source: str = ""
     objects: tuple[StoredObject, ...] = ()
 

@@ -133,6 +133,8 @@ class Packer:
                 self._write(first)
             return digest, len(first)
         size = os.fstat(file.fileno()).st_size
+        if self._size + size > self._max_bytes:
+            self._count(size)  # raises, before all of it is read
         hashing = blake2b(first, digest_size=20)
         while chunk := file.read(CHUNK):
             hashing.update(chunk)

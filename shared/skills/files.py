@@ -94,7 +94,8 @@ class FilesSkill(Skill):
         before = await asyncio.to_thread(_read_text, workspace, path, new=any(not edit.old for edit in edits))
         after, lines = await asyncio.to_thread(apply_edits, before, edits, path)
         data = _encode(after)
-        async with changing(self.context, f"edit {path}: {msgspec.json.encode(edits).decode()}"):
+        what = f"edit {path}: {msgspec.json.encode(edits).decode()}"
+        async with changing(self.context, what, confined=True):
             await asyncio.to_thread(_write, workspace, path, data, before)
         where = format_list([str(line) for line in lines], 20)
         return Outcome(
@@ -109,7 +110,7 @@ class FilesSkill(Skill):
     async def apply_diff(self, diff: str, folder: str = ".") -> Outcome:
         """Raises ActionError with git's reason if it does not apply."""
         data = _encode(diff if diff.endswith("\n") else diff + "\n")
-        async with changing(self.context, f"apply a diff in {folder}: {diff}") as workspace:
+        async with changing(self.context, f"apply a diff in {folder}: {diff}", confined=True) as workspace:
             touched = await apply_patch(workspace, await asyncio.to_thread(_folder, workspace, folder), data)
         listed = ", ".join(touched[:20]) + (f" and {len(touched) - 20} more" if len(touched) > 20 else "")
         return Outcome(output=f"Applied the diff: {listed}", data={"files": touched})

@@ -49,7 +49,8 @@ class PythonSkill(Skill):
             path = await asyncio.to_thread(_require_script, await open_workspace(self.context), path)
         program = [path] if path else ["-c", script]
         shown = shlex.join(["python", *([path] if path else ["-c", shorten(script)]), *args])
-        async with changing(self.context, f"run Python: {path or script} {shlex.join(args)}") as workspace:
+        what = f"run Python: {path or script} {shlex.join(args)}"
+        async with changing(self.context, what, confined=True) as workspace:
             return await run_recorded(
                 self.context,
                 [sys.executable, *program, *args],

@@ -73,7 +73,8 @@ class ShellSkill(Skill):
         Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
         network = await require_command(self.context, command, timeout)
-        async with changing(self.context, f"run: {command}") as workspace:
+        confined = network is None
+        async with changing(self.context, f"run: {command}", confined=confined) as workspace:
             await self.context.progress(f"runs {shorten(command)}")
             return await run_recorded(
                 self.context,

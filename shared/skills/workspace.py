@@ -196,11 +196,14 @@ def snapshots_of(settings: Settings, task: Task) -> Snapshots:
 
 
 @contextlib.asynccontextmanager
-async def changing(context: AgentContext, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
+async def changing(
+    context: AgentContext, what: str, *, repeatable: bool = False, confined: bool = False
+) -> AsyncIterator[Path]:
     """The workspace, for an effect on it: a snapshot is taken, then the effect is recorded.
 
     Raises ActionError if no snapshot can be made (then nothing is done), and Reject if an earlier
-    attempt was interrupted while it did the same, unless that is ``repeatable``.
+    attempt was interrupted while it did the same, unless that is ``repeatable``, or ``confined`` to the
+    workspace and lost with it.
     """
     workspace = await open_workspace(context)
     note = shorten(what)
@@ -211,7 +214,7 @@ async def changing(context: AgentContext, what: str, *, repeatable: bool = False
     )
     try:
         await asyncio.shield(entering)
-        async with journalled(context, note, repeatable=repeatable):
+        async with journalled(context, note, repeatable=repeatable, confined=confined):
             yield workspace
             # Before the effect counts as done: whoever goes on elsewhere has what it did.
             await context.travelling.store(context.current_task.claim)
@@ -222,10 +225,12 @@ async def changing(context: AgentContext, what: str, *, repeatable: bool = False
 
 
 @contextlib.asynccontextmanager
-async def journalled(context: AgentContext, note: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+async def journalled(
+    context: AgentContext, note: str, *, repeatable: bool = False, confined: bool = False
+) -> AsyncIterator[None]:
     """``context.effect`` around what may fail: an ActionError ends the effect, so it may be tried again."""
     failed: ActionError | None = None
-    async with context.effect(note, repeatable=repeatable):
+    async with context.effect(note, repeatable=repeatable, confined=confined):
         try:
             yield
         except ActionError as error:

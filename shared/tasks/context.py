@@ -138,9 +138,11 @@ class TaskContext:
         """Store a progress note for the task and ``others`` in one commit; returns the others' sequences."""
         return await self._claim.note(sendable(text), others)
 
-    def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
+    def effect(
+        self, what: str, *, repeatable: bool = False, confined: bool = False
+    ) -> AbstractAsyncContextManager[None]:
         """Record an effect outside the office before and after it happens; see Claim.effect."""
-        return self._claim.effect(sendable(what), repeatable=repeatable, step=_scope.get())
+        return self._claim.effect(sendable(what), repeatable=repeatable, confined=confined, step=_scope.get())
 
     def next_key(self, kind: str = "") -> str:
         """A key for the next subtask, email or loop of this kind, the same in every attempt at the task.

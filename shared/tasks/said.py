@@ -29,7 +29,7 @@ COUNTS_FOR = timedelta(days=1)  # How long a signature counts without a deadline
 MAX_SAID = 20_000
 _NAMING = re.compile(r"/|\w\.[A-Za-z]{2,}")  # What a line has that names a path or an address
 
-_PATH = re.compile(r"(?<![\w./-])/[^\s\"'`<>|,;()\[\]{}\0]+")
+PATH = re.compile(r"(?<![\w./-])/[^\s\"'`<>|,;()\[\]{}\0]+")
 
 log = logger(__name__)
 
@@ -127,7 +127,7 @@ def is_named(path: str, task: Task) -> bool:
     if any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named):
         return True
     # A plan has where links lead, a person perhaps not.
-    said = {Path(each.rstrip(".:")).resolve() for each in _PATH.findall(words)}
+    said = {Path(each.rstrip(".:")).resolve() for each in PATH.findall(words)}
     return not said.isdisjoint(map(Path, named))
 
 

@@ -8,9 +8,9 @@ import pytest
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
 from shared.bus.claim import Claim, claim
-from shared.bus.records import cancel_task, read_task, read_task_state, submission_entry
-from shared.contracts import Task, TaskPriority, TaskResult, TaskStatus, generate_iso_timestamp
-from shared.errors import Conflict
+from shared.bus.records import TaskState, cancel_task, read_task, read_task_state, submission_entry
+from shared.contracts import Effect, Task, TaskPriority, TaskResult, TaskStatus, generate_iso_timestamp
+from shared.errors import Conflict, Reject
 from tests.bus.conftest import consume
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -331,3 +331,39 @@ async def test_a_plain_message_again_after_the_end_is_not_done_again(server: Ser
     state = await read_task(conductor, task)
     assert state is not None
     assert state.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("host", "began", "fetched", "lost"),
+    [
+        ("north", "2026-11-30T10:00:05.000Z", ("north", "2026-11-30T10:00:04.000Z"), True),
+        ("north", "2026-11-30T10:00:05.000Z", ("north", "2026-11-30T10:00:05.001Z"), False),  # stored since
+        ("north", "2026-11-30T10:00:05.000Z", ("", ""), True),  # it begins anew
+        ("north", "2026-11-30T10:00:05.000Z", ("west", "2026-11-30T10:00:04.000Z"), False),  # another clock
+        ("north", "2026-11-30T10:00:05.000Z", None, False),  # it is not known
+        ("", "2026-11-30T10:00:05.000Z", ("north", "2026-11-30T10:00:04.000Z"), False),  # it reached further
+        ("office", "2026-11-30T10:00:05.000Z", ("", ""), False),  # the same workspace
+    ],
+)
+async def test_only_what_was_lost_with_another_host_is_repeated(
+    server: Server, host: str, began: str, fetched: tuple[str, str] | None, lost: bool
+) -> None:
+    bus = await server.connect("engineer")
+    effect = Effect(what="run: make", host=host, started_at=began)
+    earlier = TaskState(
+        step="claimed", seq=5, stored_at=began, status=TaskStatus.IN_PROGRESS, attempt=1, journal=(effect,)
+    )
+    held = Claim(bus, sum_task(), 5, origin=1, earlier=earlier)
+    held.fetched = fetched
+    held._advance = no_write  # type: ignore[method-assign, assignment]
+    if not lost:
+        with pytest.raises(Reject, match="not repeated"):
+            async with held.effect("run: make", confined=True):
+                pass
+    else:
+        async with held.effect("run: make", confined=True):
+            pass
+
+
+async def no_write(**_: object) -> tuple[int, ...]:
+    return ()

@@ -154,7 +154,12 @@ DUE = c.Due(
     job={"id": "job-20260102-001", "task": "frontier.daily_discovery", "priority": "high", "retries": 2},
 )
 EFFECT = c.Effect(
-    what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
+    what="run the tests: pytest -q",
+    step="t-1-3-",
+    host="north",
+    repeatable=True,
+    started_at=AT,
+    finished_at=LATER,
 )
 PUT_ASIDE = c.PutAside(id="dead_letter:814", agent="scout", by="ada", created_at=AT)
 INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT, person="ada")
@@ -460,7 +465,7 @@ STORED = c.StoredObject(
     size=48_213,
     digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 )
-PARCEL = c.Parcel(workspace=TASK_ID, host="north", source="/home/ada/parser", objects=(STORED,))
+PARCEL = c.Parcel(workspace=TASK_ID, host="north", pinned=True, source="/home/ada/parser", objects=(STORED,))
 EXAMPLES: tuple[c.Contract, ...] = (
     c.Email(
         **header(3, "conductor", "user"),

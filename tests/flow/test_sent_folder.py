@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from services.cli.api import Login, keep_login
-from shared.access.credentials import Tokens, find_address
+from shared.access.credentials import find_address
 from shared.access.scopes import Scope
 from tests.flow.test_cli_gateway import Elsewhere
+from tests.support.access import Tokens
 from tests.support.forking import ROOT
 from tests.support.office import Office
 from tests.support.server import mailroom_command

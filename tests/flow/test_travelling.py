@@ -12,13 +12,14 @@ import yaml
 from services.cli.api import Login, keep_login
 from services.cli.supervisor.programs import agent_programs
 from shared import settings, subjects
-from shared.access.credentials import Tokens, find_address
+from shared.access.credentials import find_address
 from shared.access.scopes import Scope
-from shared.bus.records import read_record
-from shared.contracts import ParcelsStored, TaskStatus
+from shared.bus.records import read_record, submission_entry
+from shared.contracts import ParcelsStored, Task, TaskStatus
 from shared.tasks.installed_agents import load_agents
 from tests.flow.test_cli_gateway import Elsewhere
 from tests.flow.test_sent_folder import make_project, run_in
+from tests.support.access import Tokens
 from tests.support.forking import start_program
 from tests.support.hosts import Hosts
 from tests.support.waiting import eventually
@@ -116,6 +117,40 @@ async def test_a_task_goes_on_elsewhere_with_its_workspace(hosts: Engineers, tmp
     (applied,) = json.loads(done.stdout)["patches"]
     assert (applied["done"], applied["folder"]) == ("applied", str(project)), applied
     assert "+ $2" in (project / "calc.sh").read_text()
+
+
+async def test_a_command_that_was_lost_with_its_host_is_run_again(hosts: Engineers, tmp_path: Path) -> None:
+    office = hosts.office
+    command = "echo did >> notes; case $PWD in */north/*) sleep 90;; esac"
+    calls = [
+        {"name": "run_shell", "arguments": {"command": each}} for each in ("echo begun > notes", command)
+    ]
+    steps = [
+        *({"call": each} for each in calls),
+        {"call": {"name": "finish_task", "arguments": {"result": "."}}},
+    ]
+    path = tmp_path / "commands.yaml"
+    path.write_text(yaml.safe_dump([{"agent": "engineer", "replies": steps}, {"replies": [{"text": "No."}]}]))
+    north = await hosts.start_engineer("north", f"scripted:{path}")
+    task = Task(task_id="lost", text="Note it", assignee="engineer", requester="user", goal_id="g-lost")
+    await office.user.commit([submission_entry(task)])
+
+    def notes(host: str) -> str:
+        file = hosts.state(host) / "workspaces" / "g-lost" / "lost" / "notes"
+        return file.read_text() if file.exists() else ""
+
+    await eventually(lambda: "did" in notes("north"), 40)
+    await hosts.start_engineer("south", f"scripted:{path}")
+    office.kill(north)
+
+    async def has_ended() -> bool:
+        return any(each.task_id == "lost" for each in await office.results("engineer"))
+
+    await eventually(has_ended, 60)
+    (result,) = [each for each in await office.results("engineer") if each.task_id == "lost"]
+    assert (result.status, subjects.host_of(result.worker)) == (TaskStatus.COMPLETED, "south"), result
+    assert "not repeated" not in result.output, result.output
+    assert notes("south") == "begun\ndid\n"
 
 
 def _workspace_file(hosts: Engineers, host: str, goal_id: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -73,6 +74,11 @@ class Cable:
     def cut(self, *, whole: bool = False) -> None:
         """Have nothing come through, or again (``whole``)."""
         run("link", "set", self.name, "up" if whole else "down")
+
+
+def hide(folder: Path) -> tuple[str, ...]:
+    """What a command begins with for which ``folder`` is empty: it has mounts of its own."""
+    return ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs none "{folder}" && exec "$@"', "sh")
 
 
 class Hosts:
@@ -150,10 +156,19 @@ class Hosts:
         url = self.office.server.url
         return await self.run(name, "join", url, "--role", roles, "--token", token)
 
-    async def start(self, host: str = "", *, cable: "Cable | None" = None, number: int = 0) -> str:
+    async def start(
+        self,
+        host: str = "",
+        *,
+        cable: "Cable | None" = None,
+        hidden: Path | None = None,
+        path: str = "",
+        number: int = 0,
+    ) -> str:
         """Start the agent's process on a host, "" for the office; returns its name here.
 
-        With a cable it is at the other end of it; ``number`` tells several apart.
+        With a cable it is at the other end of it. What is in the folder ``hidden`` is not there for it;
+        ``path`` is looked at first for programs, and ``number`` tells several apart.
         """
         name = f"{AGENT}@{host}{number or ''}"
         variables = self.environment(host) if host else self.office.environment
@@ -162,9 +177,11 @@ class Hosts:
         (program,) = agent_programs(config, agent, self.office.server.url)
         config.logs.mkdir(parents=True, exist_ok=True)
         url = self.office.server.url.replace("127.0.0.1", cable.here) if cable else self.office.server.url
-        command = [*(cable.prefix if cable else ()), *program.command]
+        command = [*(cable.prefix if cable else ()), *(hide(hidden) if hidden else ()), *program.command]
         mine = {key: text for key, text in program.env.items() if key.startswith("MAILROOM_")}
         env = {**variables, **mine, "MAILROOM_NATS_URL": url}
+        if path:
+            env["PATH"] = f"{path}:{env['PATH']}"
         process = self.office.processes[name] = start_program(command, env, program.log)
 
         def alive() -> bool:
@@ -174,10 +191,14 @@ class Hosts:
         await eventually(alive, 40)
         return name
 
-    async def give(self, task_id: str, **params: object) -> None:
+    async def give(
+        self, task_id: str, *, goal_id: str = "", starts_from: Sequence[str] = (), **params: object
+    ) -> None:
         """Give the agent a task."""
         task = Task(
             task_id=task_id,
+            goal_id=goal_id,
+            starts_from=tuple(starts_from),
             text="work",
             assignee=AGENT,
             requester="user",
