@@ -259,6 +259,36 @@ async def test_what_is_for_the_team_is_the_teams(office: People) -> None:
     assert (await office.ben.post("/api/v1/memory/write", json=hers)).json()["error"]
 
 
+async def test_a_briefing_of_anas_has_what_is_hers_and_bens_has_not(office: People) -> None:
+    asked = {"text": "Brief me", "params": {"kind": "morning"}}
+    for client, sees in ((office.ana, True), (office.ben, False), (office.ana, True)):
+        done = await client.post("/api/v1/actions/tell_briefing", json=asked, timeout=120)
+        assert done.json()["status"] == "completed", done.text
+        shown = await client.get("/api/v1/briefings/today")
+        assert (SECRET in done.text) is (SECRET in shown.text) is sees
+        assert (
+            len(shown.json()["briefings"])
+            == len((await client.get("/api/v1/briefings")).json()["briefings"])
+            == 1
+        )
+    files = [each.read_text() for each in office.gateway.config.inbox.rglob("*.md")]
+    assert not any(SECRET in each for each in files)
+
+
+async def test_a_schedule_of_anas_starts_goals_of_hers(office: People) -> None:
+    await say(office.ana, "plans", "every morning at 8 say hello to the office")
+    items = (await office.ben.get("/api/v1/timetable", params={"what": "goal"})).json()["items"]
+    (plan,) = [each for each in items if "hello" in each["text"]]
+    begun = await office.ana.post(f"/api/v1/timetable/{plan['id']}/run", json={})
+    goal_id = begun.json()["goal_id"]
+
+    async def is_there() -> bool:
+        return (await office.ben.get(f"/api/v1/goals/{goal_id}")).is_success
+
+    await eventually(is_there, 60)
+    assert (await office.ben.get(f"/api/v1/goals/{goal_id}")).json()["person"] == "ana"
+
+
 async def test_a_goal_is_the_teams(office: People) -> None:
     made = await office.ana.post("/api/v1/goals", json={"text": "Say hello to the office"})
     goal_id = made.json()["goal_id"]
