@@ -276,9 +276,9 @@ async def test_a_briefing_of_anas_has_what_is_hers_and_bens_has_not(office: Peop
 
 
 async def test_a_schedule_of_anas_starts_goals_of_hers(office: People) -> None:
-    await say(office.ana, "plans", "every morning at 8 say hello to the office")
-    items = (await office.ben.get("/api/v1/timetable", params={"what": "goal"})).json()["items"]
-    (plan,) = [each for each in items if "hello" in each["text"]]
+    wanted = {"what": "goal", "text": "Say hello to the office", "when": "every day at 8:00"}
+    made = await office.ana.post("/api/v1/timetable", json=wanted, timeout=60)
+    plan = made.json()
     begun = await office.ana.post(f"/api/v1/timetable/{plan['id']}/run", json={})
     goal_id = begun.json()["goal_id"]
 
