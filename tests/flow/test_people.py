@@ -282,10 +282,11 @@ async def test_a_schedule_of_anas_starts_goals_of_hers(office: People) -> None:
     begun = await office.ana.post(f"/api/v1/timetable/{plan['id']}/run", json={})
     goal_id = begun.json()["goal_id"]
 
-    async def is_there() -> bool:
-        return (await office.ben.get(f"/api/v1/goals/{goal_id}")).is_success
+    async def is_over() -> bool:
+        found = await office.ben.get(f"/api/v1/goals/{goal_id}")
+        return found.is_success and bool(found.json().get("ended_at"))
 
-    await eventually(is_there, 60)
+    await eventually(is_over, 60)
     assert (await office.ben.get(f"/api/v1/goals/{goal_id}")).json()["person"] == "ana"
 
 
