@@ -259,37 +259,6 @@ async def test_what_is_for_the_team_is_the_teams(office: People) -> None:
     assert (await office.ben.post("/api/v1/memory/write", json=hers)).json()["error"]
 
 
-async def test_a_briefing_of_anas_has_what_is_hers_and_bens_has_not(office: People) -> None:
-    asked = {"text": "Brief me", "params": {"kind": "morning"}}
-    for client, sees in ((office.ana, True), (office.ben, False), (office.ana, True)):
-        done = await client.post("/api/v1/actions/tell_briefing", json=asked, timeout=120)
-        assert done.json()["status"] == "completed", done.text
-        shown = await client.get("/api/v1/briefings/today")
-        assert (SECRET in done.text) is (SECRET in shown.text) is sees
-        assert (
-            len(shown.json()["briefings"])
-            == len((await client.get("/api/v1/briefings")).json()["briefings"])
-            == 1
-        )
-    files = [each.read_text() for each in office.gateway.config.inbox.rglob("*.md")]
-    assert not any(SECRET in each for each in files)
-
-
-async def test_a_schedule_of_anas_starts_goals_of_hers(office: People) -> None:
-    wanted = {"what": "goal", "text": "Say hello to the office", "when": "every day at 8:00"}
-    made = await office.ana.post("/api/v1/timetable", json=wanted, timeout=60)
-    plan = made.json()
-    begun = await office.ana.post(f"/api/v1/timetable/{plan['id']}/run", json={})
-    goal_id = begun.json()["goal_id"]
-
-    async def is_over() -> bool:
-        found = await office.ben.get(f"/api/v1/goals/{goal_id}")
-        return found.is_success and bool(found.json().get("ended_at"))
-
-    await eventually(is_over, 60)
-    assert (await office.ben.get(f"/api/v1/goals/{goal_id}")).json()["person"] == "ana"
-
-
 async def test_a_goal_is_the_teams(office: People) -> None:
     made = await office.ana.post("/api/v1/goals", json={"text": "Say hello to the office"})
     goal_id = made.json()["goal_id"]
@@ -464,3 +433,34 @@ async def test_ones_own_is_forgotten_without_the_role_admin_where_nobody_else_ha
             assert (refused.status_code, "stands elsewhere too" in refused.text) == (403, True), refused.text
     assert (await ana.get("/api/v1/memory/nodes/of-team/forgetting")).status_code == 403
     assert "painted blue" in (await ben.post("/api/v1/memory/get", json={"ids": ["of-ben"]})).text
+
+
+async def test_a_briefing_of_anas_has_what_is_hers_and_bens_has_not(office: People) -> None:
+    asked = {"text": "Brief me", "params": {"kind": "morning"}}
+    for client, sees in ((office.ana, True), (office.ben, False), (office.ana, True)):
+        done = await client.post("/api/v1/actions/tell_briefing", json=asked, timeout=120)
+        assert done.json()["status"] == "completed", done.text
+        shown = await client.get("/api/v1/briefings/today")
+        assert (SECRET in done.text) is (SECRET in shown.text) is sees
+        assert (
+            len(shown.json()["briefings"])
+            == len((await client.get("/api/v1/briefings")).json()["briefings"])
+            == 1
+        )
+    files = [each.read_text() for each in office.gateway.config.inbox.rglob("*.md")]
+    assert not any(SECRET in each for each in files)
+
+
+async def test_a_schedule_of_anas_starts_goals_of_hers(office: People) -> None:
+    wanted = {"what": "goal", "text": "Say hello to the office", "when": "every day at 8:00"}
+    made = await office.ana.post("/api/v1/timetable", json=wanted, timeout=60)
+    plan = made.json()
+    begun = await office.ana.post(f"/api/v1/timetable/{plan['id']}/run", json={})
+    goal_id = begun.json()["goal_id"]
+
+    async def is_over() -> bool:
+        found = await office.ben.get(f"/api/v1/goals/{goal_id}")
+        return found.is_success and bool(found.json().get("ended_at"))
+
+    await eventually(is_over, 60)
+    assert (await office.ben.get(f"/api/v1/goals/{goal_id}")).json()["person"] == "ana"
