@@ -16,6 +16,11 @@ def role_for(config: Settings, request: ApprovalRequest) -> str:
     return next((config.approvals[name] for name in names if name in config.approvals), "approver")
 
 
+def scope_for(config: Settings, request: ApprovalRequest) -> str:
+    """The name of the scope that goes with that role."""
+    return ROLES[role_for(config, request)].name.lower()
+
+
 def check_person(gateway: Gateway, person: Person) -> Callable[[ApprovalRequest, bool], None]:
     """What raises Failure (403) for a request that ``person`` may not answer, or may not grant."""
 

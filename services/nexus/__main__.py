@@ -33,6 +33,7 @@ from shared.contracts import (
     AgentReport,
     DueKind,
     Email,
+    GoalBudget,
     GoalDue,
     Question,
     Response,
@@ -46,6 +47,8 @@ from shared.language.utterance import Act, is_question, read_utterance
 from shared.llm.protocol import Message, message_of
 from shared.memory.ownership import reader_of, reads_for
 from shared.messaging.correspondence import history_of, is_email_task
+from shared.queries.people import limited_budget, read_limits
+from shared.reasoning.spending import charged_to
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
@@ -201,9 +204,10 @@ class Nexus(Agent):
     async def on_task(self, task: Task) -> Outcome:
         """Run an action, answer the email of an email task, or work on any other text in an agent loop."""
         serve(Speaker.of(task).name, task.audience)
-        if not is_email_task(task):
+        request = Request.of(Email.from_dict(task.context["letter"])) if is_email_task(task) else None
+        charged_to.set(await self._budget_of(request or Request.of_task(task)))
+        if request is None:
             return await self._run_task(task)
-        request = Request.of(Email.from_dict(task.context["letter"]))
         history = [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
         return _as_outcome(await self._think(request, await self.thinker.look(request), history))
 
@@ -243,6 +247,14 @@ class Nexus(Agent):
             return ()
         entry = await self.overnight.add(report)
         return [entry] if entry else ()
+
+    async def _budget_of(self, request: Request | None) -> GoalBudget | None:
+        """What models may use for who asks in a day; None without limits, and where no model is asked."""
+        person = request.person if request is not None and request.asker == subjects.USER else ""
+        if not (person and self.context.models.model.available):
+            return None
+        limits = await read_limits(self.context.bus, person)
+        return limited_budget(None, "", msgspec.structs.replace(limits, whose=person)) if limits else None
 
     async def _run_task(self, task: Task) -> Outcome:
         """As any agent; claims of a model about reminders are removed if their record did not change."""

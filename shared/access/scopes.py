@@ -4,9 +4,10 @@ The people are those in ``<state_dir>/gateway/users.toml``, or else the one who 
 those in ``hooks.toml`` beside it.
 """
 
+import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args
@@ -17,6 +18,7 @@ import msgspec
 from shared.contracts import TaskPriority
 from shared.contracts.base import NAME
 from shared.errors import ConfigError, MailroomError
+from shared.files import write_atomically
 from shared.log import logger
 from shared.settings import Settings
 from shared.subjects import USER
@@ -118,6 +120,11 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return ROLES[self.role]
 
 
+def _format_user(user: User) -> str:
+    email = f", email = {json.dumps(user.email, ensure_ascii=False)}" if user.email else ""
+    return f'role = "{user.role}"{email}'
+
+
 def _parse_users(data: bytes) -> dict[str, User]:
     users = msgspec.convert(tomllib.loads(data.decode()), dict[str, User])
     _require_names(users)
@@ -139,8 +146,8 @@ class People:
     """The people, read again when the file changes. A file that cannot be read lets nobody in."""
 
     def __init__(self, config: Settings) -> None:
-        path = config.gateway / "users.toml"
-        self._file = WatchedFile(path, _parse_users, "is wrong", f"Write it as in: {EXAMPLE}")
+        self.path = config.gateway / "users.toml"
+        self._file = WatchedFile(self.path, _parse_users, "is wrong", f"Write it as in: {EXAMPLE}")
 
     def read(self) -> dict[str, User]:
         """The people by their names; raises ConfigError for a file that is wrong."""
@@ -166,6 +173,47 @@ class People:
         return next(
             (name for name, user in self.read().items() if wanted and user.email.casefold() == wanted), ""
         )
+
+    def add(self, name: str, user: User) -> None:
+        """Write a person to the file, the first time with the one there was; raises ConfigError."""
+        people, before = self.read(), self._read_text()
+        if name in people:
+            raise ConfigError(f"There is a person {name!r} already", f"Change {self.path} with an editor")
+        new = {name: user} if before else {**people, name: user}
+        lines = [f"{each} = {{ {_format_user(found)} }}\n" for each, found in new.items()]
+        table = re.search(r"^[ \t]*\[", before, re.MULTILINE)  # What follows such a line belongs to it
+        head, tail = (before[: table.start()], before[table.start() :]) if table else (before, "")
+        head += "\n" if head and not head.endswith("\n") else ""
+        self._write(head + "".join(lines) + tail, {**people, name: user})
+
+    def remove(self, name: str) -> None:
+        """Take a person out of the file; raises ConfigError, also if no administrator would be left."""
+        people, before = self.read(), self._read_text()
+        if not before or name not in people:
+            raise ConfigError(f"{self.path} has no {name[:64]!r}", "'mailroom people list' names the people")
+        left = {each: user for each, user in people.items() if each != name}
+        if not any(user.role == "admin" for user in left.values()):
+            raise ConfigError(
+                f"Without {name!r} nobody would have the role admin", "Give it to another first"
+            )
+        quoted = rf"[\"']?{re.escape(name)}[\"']?"
+        table = rf"\[[ \t]*{quoted}[ \t]*\][^\n]*\n(?:(?![ \t]*\[)[^\n]*\n)*"
+        line = rf"^[ \t]*(?:{quoted}[ \t]*=[^\n]*\n|{table})"
+        self._write(re.sub(line, "", f"{before}\n", count=1, flags=re.MULTILINE).rstrip("\n") + "\n", left)
+
+    def _read_text(self) -> str:
+        return self.path.read_text("utf-8") if self.path.exists() else ""
+
+    def _write(self, text: str, people: Mapping[str, User]) -> None:
+        """Write the file if it then names these people; raises ConfigError."""
+        try:
+            found = _parse_users(text.encode())
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{self.path} is not changed: {error}", "Change it with an editor") from None
+        if found != people:
+            raise ConfigError(f"{self.path} is written in a way that is not changed here", "Use an editor")
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(self.path, text, mode=0o600)
 
     def choose(self, name: str = "") -> str:
         """``name`` if there is such a person; without one the person at this machine, or the only one.

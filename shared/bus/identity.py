@@ -136,6 +136,7 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
             ),
             subjects.PUT_ASIDE,
             subjects.dropped("*"),
+            subjects.record(subjects.GATEWAY, subjects.LIMITS, "*"),
         ]
         send += [_direct_get(subjects.OFFICE, each) for each in wanted]
     if name in subjects.COUNTING:

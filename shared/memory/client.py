@@ -163,7 +163,7 @@ class Memory:
         return await self.write(self._write_of(nodes, edges, insist=insist))
 
     async def keep_said(
-        self, node: Node, edges: Sequence[Edge] = (), *, for_team: bool = False
+        self, node: Node, edges: Sequence[Edge] = (), *, for_team: bool = False, insist: bool = False
     ) -> MemoryWritten:
         """As ``add``, for what a person told the front desk: it is that person's, and not the desk's.
 
@@ -171,7 +171,7 @@ class Memory:
         """
         if (audience := audience_read_for()) and not for_team:
             node = amended(node, source=msgspec.structs.replace(node.source, channel=PRIVATE + audience))
-        return await self.write(self._said(nodes=(node,), edges=tuple(edges)))
+        return await self.write(self._said(nodes=(node,), edges=tuple(edges), insist=insist))
 
     async def queue(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> None:
         """As ``add``, but returns once the write is stored in the log, which the daemon applies in order."""

@@ -200,7 +200,7 @@ def _is_left(used: Amount, held: Amount, tokens: int, cost: float) -> bool:
 
 
 charged_to: ContextVar[GoalBudget | None] = ContextVar("charged_to", default=None)
-"""The budget of the goal that requests outside of tasks are made for."""
+"""The budget of the goal or the person for whom requests are made that are of no task with a budget."""
 
 
 async def goal_has_room(budget: GoalBudget, used: Amount, held: Amount) -> bool:
@@ -239,7 +239,7 @@ async def person_has_room(budget: GoalBudget, used: Amount, held: Amount) -> boo
     for limit, amount, said in sums:
         if limit and amount >= limit:
             raise BudgetSpent(
-                f"The goals of {budget.person} have used {said} that they may use today (UTC)",
+                f"{budget.person} has used {said} that a person may use today (UTC)",
                 "Try again tomorrow, or have an admin raise it: mailroom limits set",
             )
     return _is_left(used, held, budget.day_tokens, budget.day_cost)
@@ -315,22 +315,9 @@ class Spending:
         taken: list[SharedBudget] = []
         granted = False
         try:
-            if budget := task.task.budget if task else charged_to.get():
-                shared = self._find_shared(f"{GOAL}{budget.goal_id}")
-                budget = await self._read_present(budget)
-                try:
-                    if not await shared.take(expected, functools.partial(goal_has_room, budget)):
-                        return None
-                except BudgetSpent:
-                    if task is not None:
-                        task.facts[OVER_BUDGET] = budget.goal_id
-                    raise
-                taken.append(shared)
-                if budget.person:
-                    shared = self._find_shared(name_day_of(budget.person))
-                    if not await shared.take(expected, functools.partial(person_has_room, budget)):
-                        return None
-                    taken.append(shared)
+            budget = (task.task.budget if task else None) or charged_to.get()
+            if budget and not await self._take_of(budget, task, expected, taken):
+                return None
             if self._budget.is_near(day, expected):
                 shared = self._find_shared(f"{DAY}{day.day}", self._usage.bus.name)
                 if not await shared.take(expected, self._day_has_room):
@@ -343,6 +330,28 @@ class Spending:
                 self._close(name, expected)
                 for each in taken:
                     await each.close(expected, Amount())
+
+    async def _take_of(
+        self, budget: GoalBudget, task: TaskContext | None, expected: Amount, taken: list[SharedBudget]
+    ) -> bool:
+        """Set parts of the goal's and the person's budgets aside, which ``taken`` gets; whether both were."""
+        if budget.goal_id:
+            shared = self._find_shared(f"{GOAL}{budget.goal_id}")
+            budget = await self._read_present(budget)
+            try:
+                if not await shared.take(expected, functools.partial(goal_has_room, budget)):
+                    return False
+            except BudgetSpent:
+                if task is not None:
+                    task.facts[OVER_BUDGET] = budget.goal_id
+                raise
+            taken.append(shared)
+        if budget.person:
+            shared = self._find_shared(name_day_of(budget.person))
+            if not await shared.take(expected, functools.partial(person_has_room, budget)):
+                return False
+            taken.append(shared)
+        return True
 
     async def _read_present(self, budget: GoalBudget) -> GoalBudget:
         """``budget``, or what a person has set in its place since the task was issued."""

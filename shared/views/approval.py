@@ -21,7 +21,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     say why it is asked, ``reach`` what a grant opens of the network, ``opens`` the same for people;
     ``on_yes`` and ``on_no`` what follows. ``risk`` grades how bad it can get if it is granted,
     ``risk_reason`` says why. ``needs_hosts``: a grant must name hosts. ``goal`` is the goal's text, where
-    that was looked up.
+    that was looked up; ``needs`` the scope that one needs to answer.
     """
 
     request: ApprovalRequest
@@ -44,6 +44,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     asked_at: str
     expires_at: str
+    needs: str = "approve"
 
     def to_dict(self) -> dict[str, Any]:
         """The request with its state, the note of the answer, and who gave it (empty if not known)."""

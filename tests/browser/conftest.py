@@ -42,7 +42,7 @@ def chromium() -> None:
 async def office(chromium: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     """The whole office with its gateway. Tests leave behind what they make; they look for their own alone."""
     folder = tmp_path_factory.mktemp("office")
-    running = RunningGateway(folder, **install_slow_agent(folder))
+    running = RunningGateway(folder, MAILROOM_APPROVALS="reach=member", **install_slow_agent(folder))
     running.office.environment["MAILROOM_GATEWAY_PORT"] = str(free_port())  # the same after a restart
     if not is_complete(running.config.assets, read_manifest()):
         pytest.skip("the dashboard's libraries are not installed: python -m services.gateway.assets")

@@ -19,7 +19,7 @@ from services.cli.commands.mcp_hosts import HOSTS
 from services.gateway.mcp import door
 from services.gateway.mcp.tasks import EXTENSION
 from services.gateway.security.authentication import Authenticator, Credential
-from shared.access.scopes import Scope
+from shared.access.scopes import Scope, read_owner_name
 from shared.subjects import CONDUCTOR, CRITIC, GATEWAY, MEMORY_DAEMON, NEXUS
 from tests.support.access import Tokens, one_bucket
 from tests.support.gateway import RunningGateway
@@ -170,7 +170,9 @@ async def test_a_host_is_given_the_office_and_it_is_taken_back_to_the_byte(
     status, printed = await run("install", host, "--file", str(place), "--print")
     assert (status, "+++" in printed) == (0, True), printed
     assert not any(token.name == host for token in Tokens(running.config).list())
-    status, printed = await run("install", host, "--file", str(place), "--yes")
+    status, printed = await run("install", host, "--person", "nobody", "--file", str(place), "--yes")
+    assert (status, "no person 'nobody'" in printed) == (1, True)
+    status, printed = await run("install", host, "--person", read_owner_name(), "--file", str(place), "--yes")
     assert status == 0, printed
     assert "conductor: running" in printed
     assert host in {token.name for token in Tokens(running.config).list()}

@@ -486,6 +486,21 @@ async def test_what_is_tagged_for_others_is_read_by_them(told: Office, tag: str)
     assert bool(await Memory(told.user).get(node_id))
 
 
+async def test_what_an_agent_may_not_read_it_neither_changes_nor_proposes_to(told: Office) -> None:
+    engineer, scout, user = await client(told, "engineer"), await client(told, "scout"), Memory(told.user)
+    open_a = Edge(from_id="open-a", to_id="secret", relation=Relation.SUPERSEDES)
+    for write in (
+        MemoryWrite(sender="engineer", retire=("secret",)),
+        MemoryWrite(sender="engineer", nodes=(Node(id="secret", title=CHANGED),), insist=True),
+        MemoryWrite(sender="engineer", edges=(open_a,)),
+    ):
+        with pytest.raises(WriteRefused, match="the memory of another agent"):
+            await engineer.write(write)
+    assert "proposal-" not in repr(await user.nodes(ListQuery(limit=1_000)))
+    await user.add(Node(id="scouts", title="The lamp of the pier burns low", source=PRIVATE), insist=True)
+    assert not (await scout.retire("scouts")).proposed  # it is scout's own
+
+
 async def test_an_agent_keeps_nothing_of_what_it_does_for_one_person_alone(shared_office: Office) -> None:
     engineer = await client(shared_office, "engineer")
     current_audience.set("ana")

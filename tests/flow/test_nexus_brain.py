@@ -21,6 +21,7 @@ from shared.contracts import (
     Email,
     Hit,
     Node,
+    PersonLimits,
     Question,
     Response,
     SentEmail,
@@ -29,6 +30,8 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.queries.office import read_conversation
+from shared.reasoning.entries import Amount, SharedBudget
+from shared.reasoning.spending import name_day_of
 from shared.tasks.profiles import load_profile
 from shared.timetable import read_timetable
 from tests.support.classifying import open_endpoint, serve_memory
@@ -50,7 +53,7 @@ def desk(tmp_path: Path) -> Desk:
         path = tmp_path / "script.yaml"
         path.write_text(yaml.safe_dump(list(script)))
         brain = {"MAILROOM_BRAIN": f"scripted:{path}", **environment}
-        async with open_team(tmp_path, ["nexus", "memory", "conductor"], **brain) as team:
+        async with open_team(tmp_path, ["nexus", "memory", "conductor", "gateway"], **brain) as team:
             await remember(team)
             await team.join(Nexus, NEXUS)
             yield team
@@ -83,13 +86,36 @@ def calls(*called: tuple[str, str], then: str = "", match: str = "The message") 
     return {"match": match, "replies": [{"calls": listed}, *([{"text": then}] if then else [])]}
 
 
-async def ask(team: Team, text: str, session: str = "") -> Response:
-    question = Question(sender="user", recipient="nexus", text=text, user_session_id=session)
+async def ask(team: Team, text: str, session: str = "", person: str = "") -> Response:
+    question = Question(sender="user", recipient="nexus", text=text, user_session_id=session, person=person)
     await team.write(question, "nexus")
     async with asyncio.timeout(40):
         while (response := await team.receive("nexus")).get("cause") != question.id:
             await asyncio.sleep(0.02)
     return Response.from_dict(response)
+
+
+async def test_what_the_desk_asks_a_model_counts_for_who_asks_and_ends_with_their_day(desk: Desk) -> None:
+    async with desk(composed("It hangs beside the kitchen door [note1].", "note1")) as team:
+        gateway = await team.connect("gateway")
+        subject = subjects.record(subjects.GATEWAY, subjects.LIMITS, "ana")
+
+        async def limit(tokens: int, expect: int = 0) -> int:
+            limits = PersonLimits(sender=subjects.GATEWAY, whose="ana", day_tokens=tokens)
+            await gateway.commit([seal(subject, limits, expect=expect)])
+            stored = await gateway.last(subjects.OFFICE, subject)
+            assert stored
+            return stored.seq
+
+        first = await limit(500_000)
+        assert (await ask(team, "Where is the key?", person="ana")).citations == ("note1",)
+        used = await SharedBudget(gateway, name_day_of("ana")).read_used()
+        assert used.tokens > 0
+        await limit(used.tokens, first)
+        refused = await ask(team, "Where is the key?", "other", "ana")
+        assert f"ana has used {used.tokens:,} tokens of the {used.tokens:,} that a person may" in refused.text
+        assert (await ask(team, "Where is the key?", "bens", "ben")).text.startswith("It hangs beside")
+        assert await SharedBudget(gateway, name_day_of("ben")).read_used() == Amount()
 
 
 async def submissions(team: Team) -> list[Any]:

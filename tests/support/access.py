@@ -25,9 +25,9 @@ class Tokens:
     def __init__(self, config: Settings) -> None:
         self._login = login(config)
 
-    def add(self, name: str, scope: Scope, lifetime: timedelta | None = None) -> str:
+    def add(self, name: str, scope: Scope, lifetime: timedelta | None = None, *, person: str = "") -> str:
         days = lifetime.total_seconds() / 86_400 if lifetime else None
-        wanted = {"name": name, "scopes": list_scopes(scope), "days": days}
+        wanted = {"name": name, "scopes": list_scopes(scope), "days": days, "person": person}
         return api.post("/tokens", dict[str, str], wanted, login=self._login)["token"]
 
     def list(self) -> list[TokenRow]:

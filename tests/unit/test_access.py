@@ -6,7 +6,7 @@ import pytest
 
 from shared import settings
 from shared.access.credentials import find_address, public_address, write_address
-from shared.access.scopes import People, Scope, list_scopes, parse_scope, read_owner_name
+from shared.access.scopes import People, Scope, User, list_scopes, parse_scope, read_owner_name
 from shared.errors import ConfigError, MailroomError, StartError
 from shared.settings import Settings
 
@@ -83,6 +83,51 @@ class TestPeople:
             people.choose("eve")
         assert people.find_by_email("ada@EXAMPLE.org") == "ada"
         assert people.find_by_email("") == people.find_by_email("eve@example.org") == ""
+
+
+class TestWritingPeople:
+    def test_the_first_keeps_the_owner_and_the_last_admin_stays(self, config: Settings) -> None:
+        people, owner = People(config), read_owner_name()
+        people.add("ana", User(role="member", email='a"b@example.org'))
+        assert people.read() == {
+            owner: User(role="admin"),
+            "ana": User(role="member", email='a"b@example.org'),
+        }
+        assert people.path.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(ConfigError, match="nobody would have the role admin"):
+            people.remove(owner)
+        people.remove("ana")
+        assert people.read() == {owner: User(role="admin")}
+        with pytest.raises(ConfigError, match="has no 'ana'"):
+            people.remove("ana")
+
+    def test_nothing_else_in_the_file_is_touched(self, config: Settings) -> None:
+        text = '# ours\nada = { role = "admin" } # founder\n\n[bob]\nrole = "viewer" # for now\n# end'
+        write_users(config, text)
+        people = People(config)
+        people.add("cy", User(role="approver"))
+        assert people.path.read_text() == text.replace("[bob]", 'cy = { role = "approver" }\n[bob]')
+        people.remove("cy")
+        assert people.path.read_text() == f"{text}\n"
+        people.remove("bob")
+        assert people.path.read_text() == '# ours\nada = { role = "admin" } # founder\n'
+
+    @pytest.mark.parametrize(
+        ("name", "email"),
+        [("ada", ""), ("Eve", ""), ("user", ""), ("e] x", ""), ("eve", "ADA@example.org")],
+    )
+    def test_who_cannot_be_added_changes_nothing(self, config: Settings, name: str, email: str) -> None:
+        write_users(config, USERS)
+        with pytest.raises(ConfigError):
+            People(config).add(name, User(role="member", email=email))
+        assert (config.gateway / "users.toml").read_text() == USERS
+
+    @pytest.mark.parametrize("text", ["bob.role = 'viewer'\n", '"b\\u006fb" = { role = "viewer" }\n'])
+    def test_what_is_written_in_another_way_is_left_to_an_editor(self, config: Settings, text: str) -> None:
+        write_users(config, text := 'ada = { role = "admin" }\n' + text)
+        with pytest.raises(ConfigError, match="a way that is not changed here"):
+            People(config).remove("bob")
+        assert (config.gateway / "users.toml").read_text() == text
 
 
 class TestAddress:

@@ -93,11 +93,14 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     type=click.Choice(["read", "submit", "approve"]),
     help="What the program may do; with approve its model can grant what agents ask for.",
 )
+@click.option("--person", default="", metavar="NAME", help="Whose it is of the people [a script's].")
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Another settings file than its own.")
 @click.option("--print", "only_print", is_flag=True, help="Only print what would be written.")
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @json_option
-def install(host: str, scope: str, path: Path | None, only_print: bool, yes: bool, as_json: bool) -> None:
+def install(
+    host: str, scope: str, person: str, path: Path | None, only_print: bool, yes: bool, as_json: bool
+) -> None:
     """Have HOST use the office: a token, and its own settings file.
 
     HOST is claude-code, claude-desktop, codex, cursor, vscode, gemini, opencode or zed. Shows what it adds
@@ -122,8 +125,11 @@ def install(host: str, scope: str, path: Path | None, only_print: bool, yes: boo
         return
     api.find_login(config)  # without an office nothing is written
     if not yes:
-        click.confirm(f"Write this, and make a token for {host} that may {scope}?", abort=True, err=True)
-    _make_token(config, host, scope)
+        whose = f"{person}'s " if person else ""
+        click.confirm(
+            f"Write this, and make a token for {whose}{host} that may {scope}?", abort=True, err=True
+        )
+    _make_token(config, host, scope, person)
     backup = _put(config, host, place, before, added, after)
     kept = f"; as it was, it is in {backup}" if before else ""
     click.echo(f"Written to {place}{kept}.", err=True)
@@ -312,8 +318,9 @@ def _write(path: Path, text: str, existed: bool) -> None:
     place.chmod(mode)
 
 
-def _make_token(config: Settings, host: str, scope: str) -> None:
-    secret = api.post("/tokens", dict[str, str], {"name": host, "scopes": [scope]})["token"]
+def _make_token(config: Settings, host: str, scope: str, person: str) -> None:
+    wanted = {"name": host, "scopes": [scope], "person": person}
+    secret = api.post("/tokens", dict[str, str], wanted)["token"]
     write_atomically(token_path(config, host), secret, mode=0o600)
 
 

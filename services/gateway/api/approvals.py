@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.call import Call, Gateway
-from services.gateway.deciding import check_person
+from services.gateway.deciding import check_person, scope_for
 from services.gateway.inbox import forget_requests, read_requests
 from services.gateway.routing import API, Endpoint
 from shared.access.scopes import Scope
@@ -70,9 +70,10 @@ async def answer_approval(call: Call, body: Decision) -> Approval:
 
 
 def with_goal(gateway: Gateway, approval: Approval) -> Approval:
-    """A request with the text of its goal."""
+    """A request with the text of its goal, and who may answer it."""
     goal = gateway.index.store.goal(approval.goal_id) if approval.goal_id else None
-    return msgspec.structs.replace(approval, goal=flatten(goal.text, 300)) if goal else approval
+    text = flatten(goal.text, 300) if goal else approval.goal
+    return msgspec.structs.replace(approval, goal=text, needs=scope_for(gateway.settings, approval.request))
 
 
 ENDPOINTS = (

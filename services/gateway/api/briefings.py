@@ -57,12 +57,13 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_briefings(call: Call) -> BriefingList:
-    """The briefings that were made."""
+    """The briefings that were made, for the team or for the person who asks."""
     names = await count_subjects(call.gateway.bus, subjects.OFFICE, _subject("*"))
-    made = [name.rpartition(".")[2].partition("_") for name in names]
+    own = f"_{call.person.audience}"
+    made = {name.rpartition(".")[2].removesuffix(own) for name in names}
     notes = [
         BriefingNote(kind="morning" if kind == "morning" else "evening", day=day)
-        for day, _, kind in made
+        for day, _, kind in (each.partition("_") for each in made)
         if kind in KINDS
     ]
     return BriefingList(
@@ -71,7 +72,7 @@ async def list_briefings(call: Call) -> BriefingList:
 
 
 async def read_today(call: Call) -> TodaysBriefings:
-    """The briefings of today, each line with its sources."""
+    """The briefings of today, each line with its sources: one's own if it was made, else the team's."""
     name = call.gateway.settings.time_zone
     day = datetime.now(UTC).astimezone(read_zone(name)).date().isoformat()
     found = await asyncio.gather(*(_read(call, day, kind) for kind in reversed(KINDS)))
@@ -100,6 +101,7 @@ async def make_briefing(call: Call, body: WantedBriefing) -> Accepted:
         summary=f"Write the {body.kind} briefing",
         metadata={"kind": body.kind},
         person=call.person.name,
+        audience=call.person.audience,
     )
     return await _send(call, report)
 
@@ -132,8 +134,11 @@ def _subject(name: str) -> str:
 
 
 async def _read(call: Call, day: str, kind: str) -> DayBriefing | None:
-    record = await read_record(call.gateway.bus, _subject(f"{day}_{kind}"), AgentReport)
-    if record is None:
+    names = [f"{day}_{kind}_{call.person.audience}"] * bool(call.person.audience) + [f"{day}_{kind}"]
+    for name in names:
+        if record := await read_record(call.gateway.bus, _subject(name), AgentReport):
+            break
+    else:
         return None
     try:
         return msgspec.convert(record.value.metadata, DayBriefing)

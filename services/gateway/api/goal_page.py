@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from services.gateway.api.goals import ONE, state_of
 from services.gateway.call import Call, Gateway, Kept
+from services.gateway.deciding import scope_for
 from services.gateway.inbox import as_of_now
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import read_pieces, read_sent
@@ -99,7 +100,13 @@ class GoalPages:
         messages, total = read_sent(store, goal_id, SHOWN_TYPES, MAX_MESSAGES)
         parties = [name for each in messages for name in (each.sender, each.recipient) if name]
         ended = {piece.task_id for piece in ends}
-        approvals = [as_of_now(each, goal.status.final or each.task_id in ended) for each in kept.approvals]
+        approvals = [
+            msgspec.structs.replace(
+                as_of_now(each, goal.status.final or each.task_id in ended),
+                needs=scope_for(gateway.settings, each.request),
+            )
+            for each in kept.approvals
+        ]
         verdict = verdict_of(goal)
         return GoalPage(
             **{name: getattr(goal, name) for name in SAME},

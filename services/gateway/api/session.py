@@ -33,7 +33,7 @@ class SignOutQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who one is, and the scopes one has.
+    """Who one is, and the scopes one has; ``audience`` is the same name where there are several people.
 
     ``position`` is how far the log was read: what happens from then on is in ``/events?after=``. A sign-in
     has none.
@@ -41,13 +41,19 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     person: str
     scopes: list[str]
+    audience: str = ""
     position: str = ""
 
 
 async def read_session(call: Call) -> SessionInfo:
     """Who makes the request."""
     position = str(call.gateway.index.position)
-    return SessionInfo(person=call.person.name, scopes=list_scopes(call.person.scope), position=position)
+    return SessionInfo(
+        person=call.person.name,
+        scopes=list_scopes(call.person.scope),
+        audience=call.person.audience,
+        position=position,
+    )
 
 
 async def sign_in(call: Call, body: SignIn) -> Response:

@@ -153,13 +153,16 @@ class Store:
 
     def hides(self, stored: Stored) -> bool:
         """Whether a message is kept from the reader."""
+        return self.audience_of(stored) not in ("", self.reader)
+
+    def audience_of(self, stored: Stored) -> str:
+        """For whom alone a message is; empty: for the team."""
         if stored.stream not in STREAMS:
-            return False
+            return ""
         number = STREAMS.index(stored.stream)
         where = f"stream = {number} AND {('office', 'memory')[number]} = ?"
         found = self._db.execute(f"SELECT audience FROM main.messages WHERE {where}", [stored.seq]).fetchone()
-        audience = str(found[0]) if found else self.find_audience(stored, {})[0]
-        return audience not in ("", self.reader)
+        return str(found[0]) if found else self.find_audience(stored, {})[0]
 
     @property
     def count(self) -> int:

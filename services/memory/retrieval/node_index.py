@@ -285,9 +285,9 @@ class NodeIndex:
         """Which of these values of the column ``owner`` are people, ``reader`` apart."""
         return np.isin(owners, [*self._people - {self.code(reader)}])
 
-    def is_personal(self, slot: int) -> bool:
-        """Whether the node in a slot is the memory of one of the people."""
-        return int(self.column("owner", slot + 1)[slot]) in self._people
+    def is_owned(self, slot: int) -> bool:
+        """Whether the node in a slot is the memory of one of the people, or lies in an agent's folder."""
+        return int(self.column("owner", slot + 1)[slot]) != NONE
 
     def count_kinds(self) -> dict[str, int]:
         """How many live nodes there are of each kind, by name."""

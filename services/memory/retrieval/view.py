@@ -140,10 +140,10 @@ class View:
         return slot is not None and bool(index.column("live", slot + 1)[slot])
 
     def is_common(self, node_id: str) -> bool:
-        """The same, if it is not the memory of one of the people."""
+        """The same, if it is not the memory of a person or an agent."""
         index = self._state.nodes
         slot = index.find(node_id)
-        return slot is not None and bool(index.column("live", slot + 1)[slot]) and not index.is_personal(slot)
+        return slot is not None and bool(index.column("live", slot + 1)[slot]) and not index.is_owned(slot)
 
     def count(self) -> int:
         """How many nodes are live."""

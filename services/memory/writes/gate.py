@@ -17,7 +17,7 @@ from services.memory.writes.change import embedded_text
 from shared import subjects
 from shared.contracts import Edge, MemoryWrite, Node, Rejection, Relation, Source
 from shared.contracts.base import amended
-from shared.memory.ownership import find_owner, is_kept_from
+from shared.memory.ownership import find_owner, is_kept_from, is_person
 from shared.text.prose import split_title
 
 if TYPE_CHECKING:
@@ -313,9 +313,16 @@ def writer_of(write: MemoryWrite) -> str:
 
 
 def require_found(node: Node | None, writer: str) -> None:
-    """Raise ValueError if a node is one of the people's alone, and not the writer's."""
-    if node is not None and is_kept_from(node, writer):
+    """Raise ValueError if a node is one of the people's alone, or a note of another agent for itself, and not
+    the writer's: what cannot be read is not changed either, nor quoted in a proposal to.
+    """
+    if node is None:
+        return
+    if is_kept_from(node, writer):
         raise ValueError(f"{node.id} is not in memory, or is the memory of another person")
+    reads = {subjects.USER, subjects.NEXUS, find_owner(node), node.source.agent, *node.tags}
+    if find_owner(node) and not is_person(writer) and writer not in reads:
+        raise ValueError(f"{node.id} is not in memory, or is the memory of another agent")
 
 
 def sign_node(node: Node, sender: str) -> Node:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -17,6 +18,7 @@ from shared.bus.records import read_task, retry_on_conflict, submission_entry
 from shared.clock import localize, parse_timestamp
 from shared.contracts import AgentReport, Due, DueKind, DueStatus, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
+from shared.memory.ownership import audience_read_for
 from shared.recurrence import Recurrence, format_recurrence
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
@@ -116,11 +118,16 @@ class BriefingMaker:
         before, _ = await self._store.read(kind, day)
         since = before.since if before else await self._since(kind, day, now)
         sections = await self._sources.gather(Span(kind=kind, day=day, since=since))
-        path = str(self._context.settings.inbox / kind / f"{day.isoformat()}.md")
+        own = audience_read_for()  # In the record alone: the folder is everybody's
+        if own:  # Who looks for news keeps it, which nobody does for one person alone
+            told, _ = await self._store.read(kind, day, team=True)
+            sections += [each for each in told.sections if each.key == "new"] if told else []
+        path = "" if own else str(self._context.settings.inbox / kind / f"{day.isoformat()}.md")
         matters = await tell_what_matters(self._context.models, sections)
         empty = Told(kind=kind, day=day, made_at=now, since=since, sections=(), path=path, matters=matters)
         outcome = await self._store_told(empty, sections)
-        await self._set_late_timer(kind, day, 0)
+        if not own:
+            await self._set_late_timer(kind, day, 0)
         return outcome
 
     async def _store_told(self, fallback: Told, fresh: Sequence[Section], *, late: bool = False) -> Outcome:
@@ -136,8 +143,8 @@ class BriefingMaker:
                     after = msgspec.structs.replace(after, matters=fallback.matters)
             if after == before:
                 return before, after
-            path = self._context.settings.inbox / after.kind / f"{after.day.isoformat()}.md"
-            await write_output(self._context, path, after.page(self._zone), "the briefing")
+            if after.path:
+                await write_output(self._context, Path(after.path), after.page(self._zone), "the briefing")
             await self._context.bus.commit([self._store.entry(after, seq)])
             return before, after
 
@@ -161,7 +168,7 @@ class BriefingMaker:
             output=page,
             data={**data, "briefing": data, "added": lines},
             evidence_refs=told.references(),
-            output_paths=(told.path,),
+            output_paths=(told.path,) if told.path else (),
         )
 
     async def _since(self, kind: str, day: date, now: datetime) -> datetime:
@@ -257,10 +264,11 @@ class BriefingMaker:
         if report.report_type != WANTED or kind not in KINDS:
             return ()
         text = f"Write the {kind} briefing"
-        return await self._task(report.id, f"wanted_{report.id}", text, f"{PREFIX}{kind}", {})
+        name, action = f"wanted_{report.id}", f"{PREFIX}{kind}"
+        return await self._task(report.id, name, text, action, {}, report.audience)
 
     async def _task(
-        self, cause: str, task_id: str, text: str, action: str, params: dict[str, str]
+        self, cause: str, task_id: str, text: str, action: str, params: dict[str, str], audience: str = ""
     ) -> Sequence[Task]:
         """The task, unless it was submitted before."""
         me = self._context.profile.name
@@ -271,6 +279,7 @@ class BriefingMaker:
             assignee=me,
             requester=me,
             asker=subjects.USER,
+            audience=audience,
             context={"action": action, "params": params},
         )
         return () if await read_task(self._context.bus, task) else [task]

@@ -30,6 +30,7 @@ from shared.agent.context import AgentContext
 from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import Due, DueKind, Goal, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, MailroomError
+from shared.memory.ownership import audience_read_for
 from shared.queries.office import OfficeReader
 from shared.tasks.actions import Outcome
 from shared.timetable import TimetableKeeper
@@ -115,6 +116,7 @@ class BriefingSources:
             "contradictions": ("Unresolved contradictions", self._contradictions, limit),
         }
         wanted = [key for key in self._keys(span.kind) if not only or key in only]
+        wanted = [key for key in wanted if key != "new" or not audience_read_for()]
         return list(
             await asyncio.gather(
                 *(_read_section(key, table[key][0], table[key][1](span), table[key][2]) for key in wanted)

@@ -21,6 +21,7 @@ from shared.bus.entry import seal
 from shared.bus.records import read_record
 from shared.clock import parse_timestamp
 from shared.contracts import AgentReport
+from shared.memory.ownership import audience_read_for
 
 RECORD = "briefing"  # The kind of the records of briefings
 LIVE = frozenset({"waits", "weather", "queue", "contradictions", "spent", "tomorrow", "calendar"})
@@ -110,14 +111,14 @@ def read_told(data: dict[str, Any]) -> Told:
 
 
 class ToldStore:
-    """The records of briefings, one for each kind and day."""
+    """The records of briefings, one for each kind and day: the team's, or that of the one who is read for."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def read(self, kind: str, day: date) -> tuple[Told | None, int]:
-        """What was told, and the sequence of its record, which the next one expects."""
-        record = await read_record(self._bus, self._subject(kind, day), AgentReport)
+    async def read(self, kind: str, day: date, *, team: bool = False) -> tuple[Told | None, int]:
+        """What was told, or was to the ``team``; and the sequence of its record, which the next expects."""
+        record = await read_record(self._bus, self._subject(kind, day, team=team), AgentReport)
         if record is None:
             return None, 0
         try:
@@ -141,8 +142,9 @@ class ToldStore:
         )
         return seal(self._subject(told.kind, told.day), report, expect=expect)
 
-    def _subject(self, kind: str, day: date) -> str:
-        return subjects.record(self._bus.name, RECORD, f"{day}_{kind}")
+    def _subject(self, kind: str, day: date, *, team: bool = False) -> str:
+        audience = "" if team else audience_read_for()
+        return subjects.record(self._bus.name, RECORD, f"{day}_{kind}{'_' * bool(audience)}{audience}")
 
 
 MAX_OVERNIGHT = 100  # How many reports of overnight jobs are kept

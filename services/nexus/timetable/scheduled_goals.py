@@ -16,6 +16,7 @@ from shared.clock import format_moment, parse_timestamp, read_night
 from shared.contracts import Due, DueKind, DueStatus, StateChanged
 from shared.errors import ActionError
 from shared.log import logger
+from shared.memory.ownership import audience_read_for
 from shared.queries.spending import format_overspent, read_night_state
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import said_in, sign_said
@@ -183,6 +184,7 @@ class ScheduledGoals:
             what=DueKind.GOAL,
             text=text.strip(),
             requester=subjects.USER,
+            person=audience_read_for(),
             repeats=when.repeats,
             words=flatten(words, 500),
             at=to_timestamp(when.first),
@@ -275,6 +277,7 @@ class ScheduledGoals:
             "requester": due.requester,
             "context": {"schedule": due.due_id},
             "said": sign_said(self._context.bus, due.text),
+            "person": due.person,
         }
         return Entry(subjects.SUBMIT, msgspec.json.encode(body), goal_id)
 

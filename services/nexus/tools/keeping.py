@@ -26,6 +26,7 @@ from shared.contracts import (
     Source,
     Told,
 )
+from shared.contracts.base import amended
 from shared.contracts.emails import SLOT
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
@@ -308,7 +309,12 @@ CORRECT = Tool(
 
 
 async def remember(context: ToolContext, request: Request, words: Words) -> Answer:
-    """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that."""
+    """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that.
+
+    Of the memory that was kept or quoted last it may be said for whom it is.
+    """
+    if (gives := WAYS["gives"].match(request.text)) or WAYS["takes_back"].match(request.text):
+        return await address(context, request, for_team=bool(gives))
     for_team = bool(request.audience and WAYS["for_team"].search(request.text))
     if request.audience:
         said = WAYS["for_me"].sub("", WAYS["for_team"].sub("", request.text, count=1), count=1)
@@ -323,6 +329,29 @@ async def remember(context: ToolContext, request: Request, words: Words) -> Answ
     if len(fact.split()) < 2 or WAYS["nothing"].fullmatch(fact):
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
     return await keep(context, request, fact, for_team=for_team)
+
+
+async def address(context: ToolContext, request: Request, *, for_team: bool) -> Answer:
+    """That the memory that was kept or quoted last is for the team from now on, or for who told it alone."""
+    node = await _get(context, request.cited) if request.cited else None
+    if node is None:
+        return ask_back("Which memory? Say it whole.", f"remember{' for the team' * for_team} that {SLOT}")
+    told = flatten(node_statement(node), 200)
+    if not request.audience:
+        return Answer(text=f"There is nobody else in this office: {told}")
+    if for_team and not is_person(find_owner(node)):
+        return Answer(text=f"It is the team's already: {told}", citations=(node.id,))
+    if not for_team and node.metadata.get("person") != request.person:
+        text = f"It is not yours to take from the team: {told}"
+        return Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
+    source = msgspec.structs.replace(node.source, channel=KEPT_HERE)
+    kept = amended(node, updated_at="", source=source)
+    try:
+        await context.agent.memory.keep_said(kept, for_team=for_team, insist=True)
+    except BusError as error:
+        return Answer(text=f"It may not be changed: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
+    whose = "the team's" if for_team else "yours alone; what was read until now stays known"
+    return Answer(text=f"It is {whose}: {told}", citations=(node.id,))
 
 
 _KEPT = ("tool:remember", "tool:correct")

@@ -2,7 +2,7 @@
 
 import { effect, signal } from "@preact/signals";
 
-/** Who is signed in: {person, scopes}; null before the answer. */
+/** Who is signed in: {person, scopes, audience}; null before the answer. */
 export const person = signal(null);
 /** Whether the gateway said that nobody is signed in. */
 export const signedOut = signal(false);
@@ -20,6 +20,11 @@ export const theme = signal(remembered("theme") || "system");
 /** Whether the person who is signed in may do what a scope covers: read, submit, approve or admin. */
 export function may(scope) {
   return Boolean(person.value?.scopes.includes(scope));
+}
+
+/** Whether a node of memory is that person's alone. */
+export function isMine(node) {
+  return Boolean(person.value?.audience) && node.source.channel === `private:${person.value.audience}`;
 }
 
 export function remembered(name) {

@@ -46,7 +46,7 @@ export default function Inbox() {
   const shown = all ? open : open.slice(0, SHOWN);
   return html`<div class="head"><div><h1 aria-live="polite">${headline(open.length)}</h1><${Summary} open=${open} aside=${aside} /></div></div>
     ${inbox.error && html`<${Problem} error=${inbox.error} retry=${inbox.reload} />`}
-    ${!may("approve") && open.length > 0 && html`<p class="soft">You may read this, and not answer: that needs the scope <code>approve</code>.</p>`}
+    ${!may("submit") && open.length > 0 && html`<p class="soft">You may read this, and not answer: that needs the scope <code>submit</code>.</p>`}
     <div class="inbox" ref=${list}>${shown.map((item) => html`<${Item} key=${item.id} item=${item} current=${item === current}
       onSelect=${() => setSelected(item.id)} onLater=${() => putAside(item.id, Date.now() + LATER)} onDone=${() => done(item)} />`)}</div>
     ${open.length > shown.length && html`<p><button type="button" onClick=${() => setAll(true)}>Show all ${open.length}</button></p>`}

@@ -103,18 +103,19 @@ function ApprovalAnswers({ item: { approval }, onLater, onDone }) {
   const [scope, setScope] = useState("command");
   const [hosts, setHosts] = useState("");
   const named = hosts.split(/[\s,]+/).filter(Boolean);
-  const ready = may("approve") && (!approval.needs_hosts || named.length > 0);
+  const ready = may(approval.needs) && (!approval.needs_hosts || named.length > 0);
   const yes = () => ready && answer(() => post(at`/approvals/${approval.approval_id}`, { granted: true, ...(approval.reach.length ? { scope, hosts: named } : {}) }), "Allowed.");
   const no = async () => {
     const note = await ask({ title: "Refuse", text: approval.what.length > 300 ? `${approval.what.slice(0, 300)} … (the whole is in the inbox)` : approval.what, field: "A note for the agent: what it should do instead (may stay empty)", required: false, yes: "Refuse" });
     if (note !== null) await answer(() => post(at`/approvals/${approval.approval_id}`, { granted: false, note }), "Refused.");
   };
-  useAnswerKeys({ ...(may("approve") ? { y: { label: "yes: allow", run: yes }, n: { label: "no: refuse", run: no } } : {}), l: { label: "later", run: onLater } });
+  useAnswerKeys({ ...(may(approval.needs) ? { y: { label: "yes: allow", run: yes }, n: { label: "no: refuse", run: no } } : {}), l: { label: "later", run: onLater } });
   return html`${approval.reach.length > 0 && html`<div class="choice"><label>A yes is for <select value=${scope} onChange=${(event) => setScope(event.target.value)}>
       <option value="command">this command</option><option value="task">its task</option><option value="goal">its whole goal</option></select></label>
       <label>${approval.needs_hosts ? "Hosts it may reach" : "Further hosts"} <input value=${hosts} placeholder="example.org" onInput=${(event) => setHosts(event.target.value)} /></label></div>`}
     <div class="actions"><${Button} kind="primary" keys="y" disabled=${!ready} onClick=${yes}>Yes, allow<//>
-      <${Button} keys="n" disabled=${!may("approve")} onClick=${no}>No<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
+      <${Button} keys="n" disabled=${!may(approval.needs)} onClick=${no}>No<//><${Button} keys="l" onClick=${onLater}>Later<//></div>
+    ${!may(approval.needs) && html`<p class="soft">Answering this needs the scope <code>${approval.needs}</code>.</p>`}`;
 }
 
 function QuestionAnswers({ item, onLater, onDone }) {

@@ -1,7 +1,8 @@
-// Having a node forgotten: what that erases is said first, and a word is typed.
+// What a person does with a node: gives it to the team or takes it back, or has it forgotten, for which what
+// that erases is said first, and a word is typed.
 
 import { at, get, post } from "../api.js";
-import { may } from "../store.js";
+import { isMine, may, person } from "../store.js";
 import { Button } from "../ui/button.js";
 import { ask } from "../ui/dialog.js";
 import { plural } from "../ui/format.js";
@@ -11,8 +12,23 @@ import { attempt, toast } from "../ui/toast.js";
 const PAUSE = 500; // ms between two looks at how far it is
 const SHOWN = 5; // titles of what goes with it
 
+/** For what one said oneself, where there are several people. */
+export function ShareButton({ node, onDone }) {
+  const own = isMine(node);
+  const me = person.value?.audience;
+  if (!may("submit") || !me || node.retired_version || !(own || (node.metadata?.person === me && !node.source.channel.startsWith("private:")))) return null;
+  const change = { nodes: [{ ...node, updated_at: "" }], insist: true, audience: own ? "team" : "me" };
+  const share = async () => {
+    const written = await attempt(() => post("/memory/write", change));
+    if (written?.error) toast(written.error, "failed");
+    else if (written) toast(own ? "It is the team’s" : "It is yours alone; what was read stays known");
+    onDone?.();
+  };
+  return html`<${Button} title=${own ? "It is yours alone" : "The team sees it"} onClick=${share}>${own ? "Share with the team" : "Keep to myself"}<//>`;
+}
+
 export function ForgetButton({ node, onDone }) {
-  if (!may("admin") || node.title === "[forgotten]") return null;
+  if (!(may("admin") || (may("submit") && isMine(node))) || node.title === "[forgotten]") return null;
   return html`<${Button} kind="danger" title="Erase its text for good" onClick=${() => forget(node, onDone)}>Forget …<//>`;
 }
 

@@ -12,7 +12,7 @@ import { Markdown } from "../ui/markdown.js";
 import { useResource } from "../ui/resource.js";
 import { Ago, Clock } from "../ui/time.js";
 import { GraphCanvas } from "./graph_canvas.js";
-import { ForgetButton } from "./memory_forget.js";
+import { ForgetButton, ShareButton } from "./memory_forget.js";
 
 const NEAR = 24; // nodes of the picture of its neighbourhood
 
@@ -24,7 +24,7 @@ export function NodePage({ id, at: version }) {
   const forgotten = node.retired_version > 0;
   return html`<div class="head"><div><h1>${node.title}</h1><div class="meta"><span>${node.kind}</span><${AgentChip} name=${node.source.agent} />
       <span><${Ago} at=${node.updated_at || node.created_at} /></span><span>version <b>${count(node.version)}</b></span>${version > 0 && html`<span class="past">as of version ${count(version)}</span>`}</div></div>
-      <div class="actions"><a class="button" href=${`/memory?node=${encodeURIComponent(id)}`}>In the graph</a><${ForgetButton} node=${node} onDone=${page.reload} /></div></div>
+      <div class="actions"><a class="button" href=${`/memory?node=${encodeURIComponent(id)}`}>In the graph</a><${ShareButton} node=${node} onDone=${page.reload} /><${ForgetButton} node=${node} onDone=${page.reload} /></div></div>
     <${Standing} page=${page.data} />
     <div class="node-split"><div>${node.body && html`<div class="panel text"><${Markdown} text=${node.body} /></div>`}
       <h2>History <small>${plural(history.states.length + history.omitted, "state")}</small></h2><${History} history=${history} />

@@ -6,7 +6,7 @@ import { html } from "../ui/html.js";
 import { Inspector } from "../ui/inspector.js";
 import { Markdown } from "../ui/markdown.js";
 import { useResource } from "../ui/resource.js";
-import { ForgetButton } from "./memory_forget.js";
+import { ForgetButton, ShareButton } from "./memory_forget.js";
 import { NodeFacts, Standing } from "./memory_node.js";
 
 /** `version`: of the graph; 0 for now. */
@@ -19,5 +19,5 @@ export function NodePanel({ id, version = 0, onClose }) {
     <${Standing} page=${node.data} />
     ${node.data.node.body && html`<div class="excerpt"><${Markdown} text=${node.data.node.body} /></div>`}
     <${NodeFacts} page=${node.data} />
-    <p class="actions"><a class="button" href=${address}>Open with its history</a><${ForgetButton} node=${node.data.node} onDone=${node.reload} /></p><//>`;
+    <p class="actions"><a class="button" href=${address}>Open with its history</a><${ShareButton} node=${node.data.node} onDone=${node.reload} /><${ForgetButton} node=${node.data.node} onDone=${node.reload} /></p><//>`;
 }

@@ -60,7 +60,7 @@ function Question({ asked, reload }) {
   const answer = (granted) => () => attempt(() => post(at`/approvals/${asked.approval_id}`, { granted }), granted ? "Allowed" : "Refused").then(reload);
   return html`<div class="question"><p><${AgentChip} name=${asked.agent} /> <b>waits for you.</b> May it do this?</p><pre>${asked.what}</pre>
     ${asked.why && html`<p class="soft">${asked.why}</p>`}
-    ${may("approve") && html`<p class="actions"><${Button} kind="primary" onClick=${answer(true)}>Allow<//><${Button} kind="danger" onClick=${answer(false)}>Refuse<//><a class="button" href="/">More, in the inbox</a></p>`}</div>`;
+    ${may(asked.needs) && html`<p class="actions"><${Button} kind="primary" onClick=${answer(true)}>Allow<//><${Button} kind="danger" onClick=${answer(false)}>Refuse<//><a class="button" href="/">More, in the inbox</a></p>`}</div>`;
 }
 
 function Line({ name, children }) {
