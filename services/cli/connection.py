@@ -13,6 +13,7 @@ from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
 from shared.bus import Bus, connecting
 from shared.bus.connecting import find_instance
+from shared.bus.hosts import read_membership
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
 from shared.trace import continue_trace
@@ -28,6 +29,7 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
 
     An office that is starting is waited for, ``wait`` seconds at most.
     """
+    require_office(config)
     deadline = time.monotonic() + wait
     if not config.nats_url and _is_between(config):
         if not wait:
@@ -40,6 +42,13 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
                 raise StartError(problem, f"See why in {config.logs}, or try again later")
             time.sleep(POLL_INTERVAL)
     return connecting.find_url(config)
+
+
+def require_office(config: Settings) -> None:
+    """Raise StartError on a host, which has neither a server nor the keys that commands need."""
+    if (member := read_membership(config.keys)) is not None:
+        cure = "Do that on the office's machine, or sign in to its gateway: 'mailroom login URL'"
+        raise StartError(f"This is the host {member.host} of {member.servers}", cure)
 
 
 def _is_between(config: Settings) -> bool:

@@ -282,6 +282,7 @@ class Supervisor:
         instance = RunningInstance(
             pid=os.getpid(),
             url=self.url,
+            nats_address=self.config.nats_address,
             state_dir=str(self.config.state_dir),
             started_at=generate_iso_timestamp(),
             brain=self.config.brain,
