@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import click
 
+from services.cli.api import read_login
 from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
 from shared.bus import Bus, connecting
@@ -29,7 +30,8 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
 
     An office that is starting is waited for, ``wait`` seconds at most.
     """
-    require_office(config)
+    if not config.nats_url:
+        require_office(config)
     deadline = time.monotonic() + wait
     if not config.nats_url and _is_between(config):
         if not wait:
@@ -45,10 +47,12 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
 
 
 def require_office(config: Settings) -> None:
-    """Raise StartError on a host, which has neither a server nor the keys that commands need."""
+    """Raise StartError where there is none: on a host, and where commands ask a gateway elsewhere."""
     if (member := read_membership(config.keys)) is not None:
         cure = "Do that on the office's machine, or sign in to its gateway: 'mailroom login URL'"
         raise StartError(f"This is the host {member.host} of {member.servers}", cure)
+    if not (config.keys / f"{subjects.ADMIN}.nk").exists() and (login := read_login(config)) is not None:
+        raise StartError(f"The office is elsewhere: commands here ask {login.url}", "Do that on its machine")
 
 
 def _is_between(config: Settings) -> bool:

@@ -76,6 +76,7 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
         told = f"This is the host {member.host} of {member.servers}: {', '.join(member.roles)}"
         print_result({"host": member.host, "office": member.servers, "roles": member.roles}, told, as_json)
         return
+    require_office(config)
     rows = _rows(config, asyncio.run(_read_presences()))
     if as_json:
         print_json(rows)
