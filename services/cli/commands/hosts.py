@@ -103,7 +103,10 @@ role_option = click.option("--role", "roles", required=True, metavar="AGENT,..."
 @state_dir_option
 @json_option
 def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_json: bool) -> None:
-    """Print a token with which a machine can join as the host NAME, once."""
+    """Print a token with which a machine joins as NAME, once.
+
+    A further one for the same NAME takes the place of this one.
+    """
     config = load_settings(state_dir)
     require_office(config)
     office = find_instance(config)
