@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import click
 
-from services.cli.api import read_login
 from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
+from shared.access.credentials import login_path
 from shared.bus import Bus, connecting
 from shared.bus.connecting import find_instance
 from shared.bus.hosts import read_membership
@@ -51,8 +51,10 @@ def require_office(config: Settings) -> None:
     if (member := read_membership(config.keys)) is not None:
         cure = "Do that on the office's machine, or sign in to its gateway: 'mailroom login URL'"
         raise StartError(f"This is the host {member.host} of {member.servers}", cure)
-    if not (config.keys / f"{subjects.ADMIN}.nk").exists() and (login := read_login(config)) is not None:
-        raise StartError(f"The office is elsewhere: commands here ask {login.url}", "Do that on its machine")
+    if login_path(config).exists() and not (config.keys / f"{subjects.ADMIN}.nk").exists():
+        raise StartError(
+            "The office is elsewhere: 'mailroom login' named its gateway", "Do that on its machine"
+        )
 
 
 def _is_between(config: Settings) -> bool:

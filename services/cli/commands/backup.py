@@ -88,7 +88,7 @@ def backup(file: Path, since: Path | None, without_keys: bool, with_memory: bool
     "--force",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Replace the office in the state folder, which has to be named. It is kept beside.",
+    help="Replace the office in the state folder, which has to be named. It is kept in .replaced-TIME there.",
 )
 @json_option
 def restore(file: Path, force: Path | None, as_json: bool) -> None:
