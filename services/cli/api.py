@@ -6,14 +6,13 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import msgspec
 
 from shared import settings, subjects
-from shared.access.credentials import find_address, public_address, read_command_token
+from shared.access.credentials import find_address, login_path, public_address, read_command_token
 from shared.contracts import TOKEN, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, Refused, StartError
 from shared.files import write_atomically
@@ -335,11 +334,6 @@ class EventStream:
 
 
 # --- which gateway ----------------------------------------------------------------------------------
-
-
-def login_path(config: Settings) -> Path:
-    """The file in which ``mailroom login`` keeps the gateway of another machine."""
-    return config.state_dir / "login.json"
 
 
 def read_login(config: Settings) -> Login | None:

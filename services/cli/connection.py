@@ -11,8 +11,10 @@ import click
 
 from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
+from shared.access.credentials import login_path
 from shared.bus import Bus, connecting
 from shared.bus.connecting import find_instance
+from shared.bus.hosts import read_membership
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
 from shared.trace import continue_trace
@@ -28,6 +30,8 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
 
     An office that is starting is waited for, ``wait`` seconds at most.
     """
+    if not config.nats_url:
+        require_office(config)
     deadline = time.monotonic() + wait
     if not config.nats_url and _is_between(config):
         if not wait:
@@ -40,6 +44,17 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
                 raise StartError(problem, f"See why in {config.logs}, or try again later")
             time.sleep(POLL_INTERVAL)
     return connecting.find_url(config)
+
+
+def require_office(config: Settings) -> None:
+    """Raise StartError where there is none: on a host, and where commands ask a gateway elsewhere."""
+    if (member := read_membership(config.keys)) is not None:
+        cure = "Do that on the office's machine, or sign in to its gateway: 'mailroom login URL'"
+        raise StartError(f"This is the host {member.host} of {member.servers}", cure)
+    if login_path(config).exists() and not (config.keys / f"{subjects.ADMIN}.nk").exists():
+        raise StartError(
+            "The office is elsewhere: 'mailroom login' named its gateway", "Do that on its machine"
+        )
 
 
 def _is_between(config: Settings) -> bool:

@@ -34,6 +34,7 @@ from shared.access.credentials import write_address
 from shared.agent.process import RESTART_STATUS, ControlFollower
 from shared.bus import Bus
 from shared.bus.peers import Holder
+from shared.bus.records import read_presences
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
 from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
@@ -253,7 +254,12 @@ class _PresenceWriter:
         self._started_at = generate_iso_timestamp()
 
     async def begin(self) -> None:
-        """Store the presence, and begin the heartbeat."""
+        """Store the presence instead of those of gateways here that were killed, and begin the heartbeat."""
+        here = Holder.this(self._bus.instance)
+        for each in await read_presences(self._bus, self._profile.name):
+            process = Holder(instance=each.instance, host=each.host, space=each.space, pid=each.pid)
+            if process.is_running(here) is False:
+                await self._take_back(each.instance)
         await self._write()
         self._heartbeat.start()
 
@@ -286,8 +292,12 @@ class _PresenceWriter:
         """Take the presence back."""
         if self._bus.connected:
             with contextlib.suppress(BusError):
-                await self._bus.publish(self._subject, b"", headers={"KV-Operation": "DEL"})
+                await self._take_back(self._bus.instance)
         self._heartbeat.stop()
+
+    async def _take_back(self, instance: str) -> None:
+        subject = subjects.presence(self._profile.name, instance)
+        await self._bus.publish(subject, b"", headers={"KV-Operation": "DEL"})
 
 
 if __name__ == "__main__":

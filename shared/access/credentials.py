@@ -97,6 +97,11 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
 
 
+def login_path(config: Settings) -> Path:
+    """The file in which ``mailroom login`` keeps the gateway of another machine."""
+    return config.state_dir / "login.json"
+
+
 def write_address(folder: Path, url: str) -> None:
     """Say in the folder of this process that it listens at ``url``; raises OSError."""
     write_atomically(folder / LISTENING, msgspec.json.encode(Listening(url=url, pid=os.getpid())))

@@ -9,7 +9,7 @@ from base64 import b32decode
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import nats.errors
@@ -136,11 +136,12 @@ def keeping_cancellation() -> Iterator[None]:
 class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
     """The record of ``mailroom up`` about the office it keeps running, in ``<state_dir>/run/office.json``.
 
-    ``brain`` is the setting of this name: the model of its agents, or empty.
+    ``brain`` and ``nats_address`` are the settings of these names that it was started with.
     """
 
     pid: int
     url: str
+    nats_address: Literal["127.0.0.1", "0.0.0.0", "::"] = "127.0.0.1"  # noqa: S104
     started_at: str = ""
     state_dir: str = ""
     brain: str = ""

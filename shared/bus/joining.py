@@ -169,7 +169,7 @@ async def know(urls: str, hosts: Hosts) -> bool:
     for url in urls.split(","):
         client = BusClient()
         try:
-            await connect_once(client, url, hosts.probe.encode())
+            await connect_once(client, url, hosts.probe.encode(), error_cb=_ignore)
             known = True
         except (nats.errors.Error, OSError, TimeoutError) as error:
             if "authorization" in str(error).lower():
@@ -177,6 +177,10 @@ async def know(urls: str, hosts: Hosts) -> bool:
         finally:
             await client.close()
     return known
+
+
+async def _ignore(_: Exception) -> None:
+    """What nats-py would print with a traceback is raised too."""
 
 
 async def _ask_once(

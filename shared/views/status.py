@@ -131,7 +131,7 @@ class PersonStanding(msgspec.Struct, frozen=True, kw_only=True):
             cure = "tomorrow (UTC) there is as much again"
         else:
             return ""
-        return f"{self.person} has used up what was set for a person: {self}; {cure}"
+        return f"{self.person} has reached a limit: {self}; {cure}"
 
 
 class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):

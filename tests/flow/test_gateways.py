@@ -17,6 +17,7 @@ from nats.errors import TimeoutError as NatsTimeout
 from shared import subjects
 from shared.access.scopes import Scope, read_owner_name
 from shared.bus.peers import Holder
+from shared.bus.records import read_presences
 from shared.contracts import DeliveryStatus, generate_id
 from shared.errors import BusError
 from tests.flow.test_delivery import Channels, remind
@@ -320,6 +321,14 @@ class TestEvents:
             await eventually(has_all, 30)
             following.cancel()
         assert len(page.seen) == len(set(page.seen))
+
+
+async def test_a_gateway_that_was_killed_is_not_shown_beside_the_one_that_follows(gateways: Gateways) -> None:
+    gateways.office.kill(SECOND)
+    await gateways.start(SECOND)
+    async with gateways.office.server.connection(subjects.USER) as bus:
+        here = [each.pid for each in await read_presences(bus, subjects.GATEWAY)]
+    assert sorted(here) == sorted(gateways.office.processes[each].pid for each in (FIRST, SECOND))
 
 
 class TestDuty:

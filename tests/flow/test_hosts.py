@@ -210,6 +210,16 @@ async def test_up_starts_the_roles_of_a_host_and_nothing_else(hosts: Hosts) -> N
         await asyncio.to_thread(up.close)
 
 
+@in_module
+@pytest.mark.parametrize("command", [["status"], ["backup", "FILE"], ["cluster", "adopt"], ["provision"]])
+async def test_what_the_office_does_is_refused_on_a_host(hosts: Hosts, command: list[str]) -> None:
+    await hosts.join("quiet") if "quiet" not in read_hosts(hosts.config.keys).joined else None
+    refused = await hosts.run("quiet", *command)
+    assert "This is the host quiet of " in str(refused)
+    keys = Path(hosts.environment("quiet")["MAILROOM_STATE_DIR"]) / "keys"
+    assert {path.stem for path in keys.glob("*.nk")} == {"@host", AGENT}  # it has not become an office
+
+
 # --- revoking and leaving ------------------------------------------------------------------------
 
 

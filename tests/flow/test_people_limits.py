@@ -87,7 +87,7 @@ class TestQuota:
             await running.office.finished(f"goal_a{number}")
         refused = await submit(ada, "goal_a2")
         assert refused.status_code == 429
-        assert "ada1 has used up what was set for a person: 2 of 2 goals today" in refused.json()["detail"]
+        assert "ada1 has reached a limit: 2 of 2 goals today" in refused.json()["detail"]
         assert (await submit(ada, "goal_a1")).status_code == 202  # that one was submitted
         assert (await submit(bob)).status_code == 202
         shown = (await admin.get("/api/v1/limits")).json()["people"]
@@ -106,9 +106,9 @@ class TestQuota:
         submissions = [{**ASKED, "goal_id": f"goal_f{number}", "person": "flood"} for number in range(20)]
         submissions.append({**ASKED, "goal_id": "goal_other", "person": "carol"})
         await asyncio.gather(*(running.office.submit(each) for each in submissions))
-        assert "used up" not in (await running.office.finished("goal_other")).reason
+        assert "reached a limit" not in (await running.office.finished("goal_other")).reason
         ended = [await running.office.finished(f"goal_f{number}") for number in range(20)]
-        begun = [goal for goal in ended if "used up what was set for a person" not in goal.reason]
+        begun = [goal for goal in ended if "has reached a limit" not in goal.reason]
         assert len(begun) == 3
 
     async def test_goals_that_have_ended_do_not_count_as_open(self, running: RunningGateway, clients) -> None:
@@ -150,9 +150,9 @@ class TestQuota:
             for sender in (subjects.NEXUS, subjects.CORTEX)
             for number in range(2)
         }
-        assert "used up" in ended["nexus1"].reason + ended["nexus0"].reason
+        assert "reached a limit" in ended["nexus1"].reason + ended["nexus0"].reason
         assert [ended[name].person for name in ("nexus0", "cortex0", "cortex1")] == ["gil", "", ""]
-        assert not any("used up" in ended[name].reason for name in ("cortex0", "cortex1"))
+        assert not any("reached a limit" in ended[name].reason for name in ("cortex0", "cortex1"))
 
 
 async def keep_open(running: RunningGateway, goal_id: str, person: str) -> None:

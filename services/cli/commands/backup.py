@@ -14,6 +14,7 @@ import click
 from rich.filesize import decimal
 
 from services.cli.commands.options import format_examples, json_option
+from services.cli.connection import require_office
 from services.cli.output.console import open_console, print_result
 from services.cli.output.reports import not_written
 from services.cli.supervisor.backup import BackupWriter, Manifest, read_manifest
@@ -87,7 +88,7 @@ def backup(file: Path, since: Path | None, without_keys: bool, with_memory: bool
     "--force",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Replace the office in the state folder, which has to be named. It is kept beside.",
+    help="Replace the office in the state folder, which has to be named. It is kept in .replaced-TIME there.",
 )
 @json_option
 def restore(file: Path, force: Path | None, as_json: bool) -> None:
@@ -129,6 +130,7 @@ def _progress(what: str) -> Iterator[Any]:
 @contextlib.contextmanager
 def _lock(config: Settings, *, always: bool) -> Iterator[InstanceLock | None]:
     """The lock of the office while it stands still; None while it runs, unless it is needed ``always``."""
+    require_office(config)
     deadline = time.monotonic() + LOCK_WAIT
     if config.nats_url and always:
         raise StartError(

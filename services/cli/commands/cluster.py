@@ -9,7 +9,7 @@ import click
 
 from services.cli.commands.options import json_option
 from services.cli.commands.up import load_settings, state_dir_option
-from services.cli.connection import find_url
+from services.cli.connection import find_url, require_office
 from services.cli.output.console import print_result
 from services.cli.supervisor.adopting import Move, manifest_of
 from services.cli.supervisor.cluster import CERTIFICATES, CLUSTER_CONFIG, folders, make_certificates
@@ -38,6 +38,7 @@ def adopt(state_dir: Path | None, as_json: bool) -> None:
     stays beside the new one until you delete it.
     """
     config = load_settings(state_dir)
+    require_office(config)
     lock = InstanceLock.acquire(config.state_dir)
     if lock is None:
         raise StartError(f"The office in {config.state_dir} is open", "Close it first: mailroom down")

@@ -17,6 +17,7 @@ from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.connecting import find_instance
+from shared.bus.hosts import read_membership
 from shared.errors import ConfigError, MailroomError
 from shared.llm.config import ModelConfig, configured_models, require_known_agents, settings_of
 from shared.llm.probing import describe_model, examine
@@ -137,7 +138,7 @@ def _find_only_key(config: Settings) -> str:
 
 
 def _not_checked(name: str) -> Check:
-    cure = "in containers 'docker compose run --rm cli doctor' checks them"
+    cure = "'mailroom doctor' at the office checks them, in containers 'docker compose run --rm cli doctor'"
     return ok("office", f"streams, agents, memory and deliveries may not be read as {name}: {cure}")
 
 
@@ -145,11 +146,16 @@ async def _run_bus_checks(
     config: Settings, report: Callable[[Check], None], troubled: Sequence[Process]
 ) -> None:
     wait = ANSWER_WAIT if may_answer(config, troubled) else KNOWN_WAIT
-    name, until = _find_identity(config), asyncio.get_running_loop().time() + wait
+    member, until = read_membership(config.keys), asyncio.get_running_loop().time() + wait
+    name = member.roles[0] if member else _find_identity(config)
     try:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout_at(until):
-                bus = await stack.enter_async_context(connect(name, wait=0, answer=1, flush=0))
+                if member is None:
+                    bus = await stack.enter_async_context(connect(name, wait=0, answer=1, flush=0))
+                else:
+                    bus = await Bus.connect(name, member.servers, config.keys / f"{name}.nk", wait=1)
+                    stack.push_async_callback(bus.close)
             report(check_server(bus))
             if name != subjects.USER:
                 report(_not_checked(name))

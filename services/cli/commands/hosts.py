@@ -13,7 +13,7 @@ import msgspec
 
 from services.cli.commands.options import NumberType, format_examples, json_option
 from services.cli.commands.up import load_settings, state_dir_option
-from services.cli.connection import connect
+from services.cli.connection import connect, require_office
 from services.cli.output.console import make_table, open_console, print_json, print_result
 from services.cli.supervisor.cluster import client_certificate
 from services.cli.supervisor.hosts import is_in_force, read_in_force
@@ -21,7 +21,7 @@ from services.cli.supervisor.lifecycle import stop_instance
 from services.cli.supervisor.lock import is_held
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.connecting import ensure_keys, public_key, read_supervisor
+from shared.bus.connecting import ensure_keys, find_instance, public_key, read_supervisor
 from shared.bus.hosts import (
     HOST_KEY,
     MEMBERSHIP,
@@ -76,6 +76,7 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
         told = f"This is the host {member.host} of {member.servers}: {', '.join(member.roles)}"
         print_result({"host": member.host, "office": member.servers, "roles": member.roles}, told, as_json)
         return
+    require_office(config)
     rows = _rows(config, asyncio.run(_read_presences()))
     if as_json:
         print_json(rows)
@@ -102,9 +103,15 @@ role_option = click.option("--role", "roles", required=True, metavar="AGENT,..."
 @state_dir_option
 @json_option
 def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_json: bool) -> None:
-    """Print a token with which a machine can join as the host NAME, once."""
+    """Print a token with which a machine joins as NAME, once.
+
+    A further one for the same NAME takes the place of this one.
+    """
     config = load_settings(state_dir)
-    _require_office(config)
+    require_office(config)
+    office = find_instance(config)
+    if office is not None:  # what counts is where its server listens now
+        config = msgspec.structs.replace(config, nats_address=office.nats_address)
     chosen = _parse_roles(roles)
     if not is_host_name(name):
         raise ConfigError(f"{name!r} is no name for a host", "Use up to 40 small letters, digits and '-'")
@@ -129,9 +136,9 @@ def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_jso
     click.echo(
         f"\nThis is shown once. It counts for {lasts}, once, on the machine that is to be {name}:", err=True
     )
-    click.echo(
-        f"mailroom join nats://THIS-HOST:{config.nats_port} --role {','.join(chosen)} --token ...", err=True
-    )
+    url = config.nats_url or (office.url if office else f"nats://127.0.0.1:{config.nats_port}")
+    url = url.replace("127.0.0.1", "THIS-HOST")
+    click.echo(f"mailroom join {url} --role {','.join(chosen)} --token ...", err=True)
     if config.nats_address == "127.0.0.1" and not config.nats_url:
         click.echo("The server listens for this machine alone: set nats_address to 0.0.0.0", err=True)
     if not in_force:
@@ -148,7 +155,7 @@ def revoke(name: str, state_dir: Path | None, as_json: bool) -> None:
     Its connections end at once. What its agents had in hand is given to others.
     """
     config = load_settings(state_dir)
-    _require_office(config)
+    require_office(config)
     with changing_hosts(config.keys) as listed:
         gone = [listed.joined.pop(name, None), listed.invited.pop(name, None)]
     if not any(gone):
@@ -259,13 +266,6 @@ async def _try_key(role: str, url: str, seed: Path) -> None:
             await asyncio.sleep(0.2)
         else:
             return
-
-
-def _require_office(config: Settings) -> None:
-    if (member := read_membership(config.keys)) is not None:
-        raise ConfigError(
-            f"This is the host {member.host} of {member.servers}", "Do that on the office's machine"
-        )
 
 
 def _parse_roles(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from services.cli import api
 from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import print_result
 from shared import settings
+from shared.access.credentials import login_path
 from shared.errors import MailroomError
 
 
@@ -53,8 +54,8 @@ def logout(as_json: bool) -> None:
     config = settings.load()
     known = api.read_login(config)
     try:
-        api.login_path(config).unlink(missing_ok=True)
+        login_path(config).unlink(missing_ok=True)
     except OSError as error:
-        raise MailroomError(f"{api.login_path(config)} cannot be removed: {error.strerror}") from None
+        raise MailroomError(f"{login_path(config)} cannot be removed: {error.strerror}") from None
     text = f"Commands do not ask {known.url} any more." if known else "Commands asked no other machine."
     print_result({"url": known.url if known else None}, text, as_json)

@@ -6,6 +6,7 @@ from typing import Literal
 import click
 
 from services.cli.commands.options import format_examples, json_option
+from services.cli.connection import require_office
 from services.cli.output.console import print_json, print_result
 from shared import settings, subjects
 from shared.access.scopes import ROLES, People, User
@@ -29,6 +30,7 @@ def people() -> None:
 def list_people(as_json: bool) -> None:
     """List the people, their roles, and who has a key."""
     config = settings.load()
+    require_office(config)
     found = [
         {"person": name, "role": user.role, "key": (config.keys / f"{subjects.PERSON}{name}.nk").exists()}
         for name, user in People(config).read().items()
@@ -96,6 +98,7 @@ def key(name: str, as_json: bool) -> None:
     file to NAME alone. A running office knows it within seconds.
     """
     config = settings.load()
+    require_office(config)
     identity = subjects.PERSON + People(config).choose(name)
     ensure_keys(config.keys, [identity])
     path = config.keys / f"{identity}.nk"

@@ -53,7 +53,8 @@ def add(name: str, scopes: str, expires: str | None, person: str, as_json: bool)
         print_json({"name": name, "token": secret, "scopes": list_scopes(scope)})
         return
     click.echo(secret)
-    click.echo(f"\nThis is shown once. It may {', '.join(list_scopes(scope))}.", err=True)
+    limit = f", as far as {person}'s role allows" if person else ""
+    click.echo(f"\nThis is shown once. It may {', '.join(list_scopes(scope))}{limit}.", err=True)
     address = public_address(config, login.url) if login.is_here else login.url
     click.echo(f"curl -H 'Authorization: Bearer {secret[:6]}...' {address}/api/v1/session", err=True)
 

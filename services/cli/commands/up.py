@@ -14,7 +14,7 @@ import msgspec
 
 from services.cli import api
 from services.cli.commands.options import NumberType, json_option
-from services.cli.connection import find_url
+from services.cli.connection import find_url, require_office
 from services.cli.supervisor.cluster import require_synced, write_containers
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
@@ -130,6 +130,7 @@ def provision(
     does all this by itself; this command is for servers and containers that are started in another way.
     """
     config = load_settings(state_dir)
+    require_office(config)
     log.configure("provision", level="warning")
     if only == "erasures":
         asyncio.run(carry_out_without_end(config, find_url(config), print_log_line))

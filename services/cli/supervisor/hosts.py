@@ -207,12 +207,11 @@ class HostDesk:
                 return
             agents = await asyncio.to_thread(self._agents)
             await asyncio.to_thread(write_servers, config, agents)
+            for _ in range(RELOADS):
+                self._reload()
+                await asyncio.sleep(RELOAD_INTERVAL)
             if not await know(self._url, hosts):
-                for _ in range(RELOADS):
-                    self._reload()
-                    await asyncio.sleep(RELOAD_INTERVAL)
-                if not await know(self._url, hosts):
-                    raise StartError("the servers have not read their list yet", "See logs/nats.log")
+                raise StartError("the servers have not read their list yet", "See logs/nats.log")
             await provision_streams(config, self._url, agents)
             events = list(_differences(before.hosts, hosts, self._leaving))
             await self._record(events)

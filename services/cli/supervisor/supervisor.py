@@ -91,6 +91,7 @@ class Supervisor:
         self._watching: asyncio.Task[None] | None = None
         self._hosts: asyncio.Task[None] | None = None
         self._specialists: SpecialistSupervisor | None = None
+        self._asked = b""
         self._disk = DiskMonitor(config.state_dir)
 
     async def start(self) -> RunningInstance:
@@ -210,6 +211,9 @@ class Supervisor:
 
     def _ask_to_reload(self) -> None:
         conf = self.config.state_dir / SERVER_NAME / "office.conf"
+        if (wanted := conf.read_bytes()) == self._asked:
+            return  # once for each change, though it is tried again each half a second
+        self._asked = wanted
         self.report(LogLine("office", "warning", f"have your servers read {conf} again: hosts changed"))
 
     def _signal_server(self, number: int, name: str = "") -> None:
@@ -282,6 +286,7 @@ class Supervisor:
         instance = RunningInstance(
             pid=os.getpid(),
             url=self.url,
+            nats_address=self.config.nats_address,
             state_dir=str(self.config.state_dir),
             started_at=generate_iso_timestamp(),
             brain=self.config.brain,

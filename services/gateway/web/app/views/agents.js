@@ -54,7 +54,7 @@ function People({ people }) {
     each.day_cost && `$${each.cost.toFixed(2)} of $${each.day_cost.toFixed(2)} today`,
   ].filter(Boolean);
   return html`<h2>People <small>who have limits</small></h2>
-    <ul>${people.map((each) => html`<li key=${each.person}><b>${each.person}</b> <span class="soft">${parts(each).join(", ")}</span></li>`)}</ul>`;
+    <ul>${people.map((each) => html`<li key=${each.person}><b>${each.person}</b>: <span class="soft">${parts(each).join(", ")}</span></li>`)}</ul>`;
 }
 
 function Table({ agents, chosen, velocity }) {

@@ -26,7 +26,7 @@ export function AgentRow({ agent, velocity, chosen }) {
   return html`<div role="listitem"><a class=${`agent-row${chosen ? " selected" : ""}`} href=${at`/agents/${agent.name}`} aria-current=${chosen ? "true" : undefined}>
     <span class="name"><${AgentChip} name=${agent.name} /></span><${State} agent=${agent} />
     <span class="load" title=${load}>${agent.concurrency > 0 && html`<${Bar} value=${agent.load} most=${agent.concurrency} label=${load} colour=${agentColour(agent.name)} /><span class="mono">${agent.load}/${agent.concurrency}</span>`}</span>
-    <span class="does">${agent.description.split(/[.;:] |\.$| - /)[0]}<${Elsewhere} agent=${agent} /></span><span class="waits">${waitsText(agent)}</span>
+    <span class="does"><${Elsewhere} agent=${agent} />${agent.description.split(/[.;:] |\.$| - /)[0]}</span><span class="waits">${waitsText(agent)}</span>
     <span class="took">${velocity ? html`<b>${span(velocity.p50)}</b>` : html`<span class="faint" title="no task yet">–</span>`}</span>
     <span class="cost">${agent.cost_today ? html`<b>${dollars(agent.cost_today)}</b>` : agent.tokens_today ? html`<b>${count(agent.tokens_today)}</b> <span class="faint">tokens</span>` : html`<span class="faint" title="no model was asked">–</span>`}</span>
     </a></div>`;
@@ -35,7 +35,7 @@ export function AgentRow({ agent, velocity, chosen }) {
 /** The hosts that joined on which it runs. */
 function Elsewhere({ agent }) {
   const hosts = [...new Set(agent.processes.filter((each) => each.instance.includes("-")).map((each) => each.host))];
-  return hosts.length > 0 && html` <span class="faint">on ${hosts.sort().join(", ")}</span>`;
+  return hosts.length > 0 && html`<span class="faint">on ${hosts.sort().join(", ")}: </span>`;
 }
 
 /** What waits, by lane: "3 waiting: 2 high, 1 mail". */
