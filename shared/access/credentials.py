@@ -40,9 +40,10 @@ def now() -> datetime:
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A token without its secret."""
+    """A token without its secret; ``person`` is whose it is, empty for a script's."""
 
     name: str
+    person: str = ""
     scopes: list[str]
     created_at: datetime
     expires_at: datetime | None

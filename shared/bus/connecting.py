@@ -112,6 +112,10 @@ def require_more_time(error: Exception, name: str, url: str, deadline: float, ho
     if not isinstance(error, OSError | nats.errors.Error | TimeoutError):
         raise BusUnavailable(f"The bus at {url!r} cannot be used: {error}") from None
     if asyncio.get_running_loop().time() > deadline:
+        if host not in ("", subjects.OFFICE_HOST):
+            raise BusUnavailable(
+                f"No nats-server answers at {url}", "See whether the office is up, and reached from here"
+            ) from None
         raise BusUnavailable(
             f"No nats-server answers at {url}", "Start the office with 'mailroom up', or correct NATS_URL"
         ) from None

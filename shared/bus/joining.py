@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 import nats.errors
 
-from shared import subjects
 from shared.bus.client import BusClient
 from shared.bus.connecting import connect_once, is_signed, public_key, require_more_time, sign
-from shared.bus.hosts import Hosts, Invitation, Membership, encryption
+from shared.bus.hosts import HOST_KEY, Hosts, Invitation, Membership, encryption
 from shared.errors import BusUnavailable, ConfigError, Denied, Refused, StartError
 
 PREFIX = "mrj_"  # What a token begins with
@@ -169,7 +168,7 @@ async def know(urls: str, hosts: Hosts) -> bool:
     for url in urls.split(","):
         client = BusClient()
         try:
-            await connect_once(client, url, hosts.probe.encode(), error_cb=_ignore)
+            await connect_once(client, url, hosts.probe.encode())
             known = True
         except (nats.errors.Error, OSError, TimeoutError) as error:
             if "authorization" in str(error).lower():
@@ -177,10 +176,6 @@ async def know(urls: str, hosts: Hosts) -> bool:
         finally:
             await client.close()
     return known
-
-
-async def _ignore(_: Exception) -> None:
-    """What nats-py would print with a traceback is raised too."""
 
 
 async def _ask_once(
@@ -206,5 +201,5 @@ async def _ask_once(
 async def _wait_or_raise(error: Exception, url: str, deadline: float) -> None:
     if isinstance(error, nats.errors.NoRespondersError) and asyncio.get_running_loop().time() > deadline:
         raise BusUnavailable(f"The office at {url} is closed", "Open it there: 'mailroom up'") from None
-    require_more_time(error, subjects.OFFICE_HOST, url, deadline)
+    require_more_time(error, HOST_KEY, url, deadline, host=HOST_KEY)
     await asyncio.sleep(0.5)

@@ -33,6 +33,8 @@ async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hosts
     running = Hosts(tmp_path_factory.mktemp("hosts"))
     try:
         await running.open()
+        joined = await running.join("first")
+        assert joined == {"host": "first", "office": running.office.server.url, "roles": [AGENT]}
         yield running
     finally:
         await running.close()
@@ -50,8 +52,6 @@ async def acts(hosts: Hosts, name: str) -> list[str]:
 
 @in_module
 async def test_a_host_joins_with_keys_of_its_own(hosts: Hosts) -> None:
-    joined = await hosts.join("first")
-    assert joined == {"host": "first", "office": hosts.office.server.url, "roles": [AGENT]}
     keys = Path(hosts.environment("first")["MAILROOM_STATE_DIR"]) / "keys"
     assert {path.name for path in keys.glob("*.nk")} == {"@host.nk", f"{AGENT}.nk"}
     assert (keys / f"{AGENT}.nk").read_bytes() != (hosts.config.keys / f"{AGENT}.nk").read_bytes()

@@ -213,6 +213,7 @@ def leave(force: bool, state_dir: Path | None, as_json: bool) -> None:
     try:
         seed = (config.keys / f"{HOST_KEY}.nk").read_bytes().strip()
         subject = subjects.asking(member.host)
+        click.echo(f"Asking the office at {member.servers}...", err=True)
         asked = ask_office(member.servers, seed, subject, b"", authority=member.authority)
         open_answer(asyncio.run(asked), seed)
     except Denied:  # it was revoked
@@ -235,6 +236,7 @@ async def _join(config: Settings, url: str, token: Token, roles: tuple[str, ...]
     seed, secret = token.seed.encode(), (config.keys / f"{HOST_KEY}.nk").read_bytes().strip()
     subject, asked = subjects.joining(token.host), write_request(request, seed)
     authority = ssl.DER_cert_to_PEM_cert(token.authority) if token.authority else ""
+    click.echo(f"Asking the office at {url}...", err=True)
     answer = await ask_office(url, seed, subject, asked, authority=authority)
     member = open_answer(answer, secret)
     if member is None or {*member.roles} != {*roles}:

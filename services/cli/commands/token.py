@@ -75,7 +75,8 @@ def list_tokens(as_json: bool) -> None:
         ends = "does not expire"
         if each.expires_at:
             ends = f"{'expired' if each.expired else 'expires'} {_format_moment(each.expires_at)}"
-        click.echo(f"{each.name}  {', '.join(each.scopes)}; {ends}; {used}")
+        whose = f" of {each.person}" if each.person else ""
+        click.echo(f"{each.name}{whose}  {', '.join(each.scopes)}; {ends}; {used}")
 
 
 @token.command()
@@ -107,6 +108,7 @@ def _format_moment(moment: datetime) -> str:
 def _to_dict(each: TokenRow) -> dict[str, object]:
     return {
         "name": each.name,
+        "person": each.person,
         "scopes": each.scopes,
         "created_at": format_utc(each.created_at),
         "expires_at": format_utc(each.expires_at) if each.expires_at else None,

@@ -185,6 +185,7 @@ async def list_tokens(call: Call) -> TokenList:
         tokens=[
             TokenRow(
                 name=token.name,
+                person=token.person,
                 scopes=list_scopes(token.scope),
                 created_at=token.created_at,
                 expires_at=token.expires_at,
