@@ -10,8 +10,10 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
+from shared.agent.placing import Placing
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry
+from shared.bus.peers import Peers
 from shared.contracts import DeadLetter
 from shared.tasks.profiles import Profile
 from tests.bus.conftest import ACK_WAIT, AGENTS, pull_one
@@ -28,7 +30,8 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(server: Server, tmp
         await asyncio.sleep(ACK_WAIT * 1.2)
     # The server notices when it would hand the message out once more.
     agent = Agent(Profile(name="engineer", description="x"), config, engineer)
-    dispatcher = Dispatcher(agent, TaskExecutor(agent))
+    placing = Placing(agent.context, Peers(engineer, []).offer)
+    dispatcher = Dispatcher(agent, TaskExecutor(agent), placing)
     await engineer.consume(
         ConsumerConfig(
             stream=subjects.OFFICE, durables=("engineer",), concurrency=1, ack_wait=ACK_WAIT, max_attempts=1

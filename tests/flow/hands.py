@@ -36,7 +36,9 @@ class Journal:
         pass
 
     @contextlib.asynccontextmanager
-    async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
+    async def effect(
+        self, what: str, *, repeatable: bool = False, confined: bool = False, step: str = ""
+    ) -> AsyncIterator[None]:
         self.effects.append(what)
         yield
 

@@ -36,7 +36,7 @@ class Journal:
         self.entries.append(text)
 
     @contextlib.asynccontextmanager
-    async def effect(self, what: str, *, repeatable: bool = False, step: str = ""):
+    async def effect(self, what: str, *, repeatable: bool = False, confined: bool = False, step: str = ""):
         self.entries.append(f"begins to {what} ({repeatable})")
         yield
         self.entries.append("done")
