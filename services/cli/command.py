@@ -73,7 +73,7 @@ SECTIONS = {
     },
     "For scripts and servers": {
         "mcp": (".command:mcp", "MCP servers for the agents, and the office as one."),
-        "people": ("people:people", "List the people of the office, and make keys for them."),
+        "people": ("people:people", "Add and remove people of the office, and make keys for them."),
         "token": ("token:token", "Make, list and revoke tokens for scripts."),
         "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
         "logout": ("login:logout", "Have commands ask the office of this machine again."),

@@ -18,7 +18,7 @@ ASKS = '{"method": "POST", "path": "/api/v1/goals", "body": {"text": "Say hello"
 
 @click.group()
 def people() -> None:
-    """Add, list and remove the people of the office, and make keys for them.
+    """Add and remove people of the office, and make keys for them.
 
     They are those of gateway/users.toml; a key is for a NATS client. Where there are several, each has
     conversations, reminders, mail and memory of their own.
@@ -73,7 +73,7 @@ def add(name: str, role: Literal["viewer", "member", "approver", "admin"], email
 @click.argument("name")
 @json_option
 def remove(name: str, as_json: bool) -> None:
-    """Sign NAME out for good: off gateway/users.toml, and the key made invalid.
+    """Take NAME off the list, signed out everywhere, without a key.
 
     What is NAME's alone stays so, in the memory of the office and its log; who is added under that name again
     has it. The last one left sees everything, as in any office of one.
