@@ -262,6 +262,8 @@ async def _try_key(role: str, url: str, seed: Path) -> None:
 
 
 def _require_office(config: Settings) -> None:
+    if config.nats_tenant:
+        raise ConfigError("No host can join an office on the server of another", "Run its agents here")
     if (member := read_membership(config.keys)) is not None:
         raise ConfigError(
             f"This is the host {member.host} of {member.servers}", "Do that on the office's machine"
