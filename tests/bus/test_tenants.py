@@ -14,6 +14,7 @@ from services.cli.supervisor.provisioning import PUBLIC_KEYS, provision_named, r
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.client import BusClient
+from shared.bus.connecting import ensure_keys
 from shared.bus.identity import rights_of
 from shared.bus.joining import is_key
 from shared.errors import BusError
@@ -161,6 +162,28 @@ async def test_no_key_of_one_reaches_the_other(closed: Server) -> None:
                 await gateway.close()
     finally:
         await server.close()
+
+
+def test_a_tenant_of_few_agents_and_people_with_keys_is_taken(closed: Server) -> None:
+    conf = closed.config.state_dir / "nats" / "office.conf"
+    add(closed, "lab")
+    (tenant,) = read_tenants(closed.config)
+    keys = json.loads((tenant.keys / PUBLIC_KEYS).read_bytes())
+    ensure_keys(tenant.keys, ["user-ada"])
+    written = []
+    for kept in ((subjects.GATEWAY,), ()):
+        chosen = {name: keys[name] for name in (subjects.USER, subjects.ADMIN, subjects.ERASER, *kept)}
+        (tenant.keys / PUBLIC_KEYS).write_text(json.dumps(chosen))
+        write_servers(closed.config, closed.agents)
+        command = [str(find_server(closed.config)), "-t", "-c", str(conf)]
+        assert not subprocess.run(command, capture_output=True, check=False).returncode
+        written.append(conf.read_bytes())
+    assert [b"lab.A_user-ada" in each for each in written] == [True, False]
+    (tenant.keys / "user-ada.nk").unlink()
+    (tenant.keys / PUBLIC_KEYS).write_text(json.dumps(keys))
+    write_servers(closed.config, closed.agents)
+    assert b"lab.A_gateway" in conf.read_bytes()
+    assert b"user-ada" not in conf.read_bytes()
 
 
 async def test_a_full_tenant_stops_alone_and_both_survive_a_restart(closed: Server) -> None:

@@ -118,7 +118,7 @@ def _admissible(settings: Settings, limit: int, taken: set[str]) -> Iterator[Ten
     """
     left = limit - MIN_STORE
     for each in read_tenants(settings):
-        keys = read_public_keys(each)
+        keys = _keys_of_tenant(each)
         left -= each.nats_max_store
         needed = {subjects.USER, subjects.ADMIN, subjects.ERASER}
         whole = needed <= keys.keys() and all(map(is_key, keys.values())) and each.nats_max_store >= MIN_STORE
@@ -131,6 +131,16 @@ def _admissible(settings: Settings, limit: int, taken: set[str]) -> Iterator[Ten
             log.warning(
                 "an office on this server is left out", office=each.nats_tenant, reason="keys or size"
             )
+
+
+def _keys_of_tenant(tenant: Settings) -> dict[str, str]:
+    """Its public keys; people's by their seeds, so that a key which is gone counts no longer at once."""
+    known = read_public_keys(tenant)
+    keys = {name: key for name, key in known.items() if not name.startswith(subjects.PERSON)}
+    with suppress(MailroomError):
+        if subjects.GATEWAY in keys:
+            keys |= ensure_keys(tenant.keys, list_people(tenant))
+    return keys
 
 
 def store_limit(folder: Path) -> int:

@@ -27,6 +27,7 @@ from services.cli.supervisor.programs import (
 )
 from services.cli.supervisor.provisioning import (
     OFFICES,
+    PUBLIC_KEYS,
     carry_out_without_end,
     list_people,
     provision_named,
@@ -486,10 +487,10 @@ def _modification_times(config: Settings) -> tuple[tuple[str, int], ...]:
     Files of the offices that are tenants of the server count too.
     """
     found = [(name, 0) for name in list_people(config)]
-    tenants = [
-        (config.state_dir / OFFICES).glob(f"*/{file}") for file in ("mailroom.toml", "keys/public.json")
-    ]
-    for path in (*config.specialists.glob("*/profile.yaml"), *tenants[0], *tenants[1]):
+    offices = config.state_dir / OFFICES
+    files = ("mailroom.toml", f"keys/{PUBLIC_KEYS}", f"keys/{subjects.PERSON}*.nk")
+    tenants = [path for file in files for path in offices.glob(f"*/{file}")]
+    for path in (*config.specialists.glob("*/profile.yaml"), *tenants):
         try:
             found.append((str(path), path.stat().st_mtime_ns))
         except OSError:
