@@ -5,6 +5,8 @@ import re
 import shlex
 import shutil
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -31,7 +33,7 @@ from shared.bus import Bus
 from shared.bus.accounts import OFFICE_ACCOUNT
 from shared.bus.connecting import find_instance
 from shared.bus.provision import ask
-from shared.errors import BusError, ConfigError, Denied, NotFound, StartError
+from shared.errors import BusError, BusUnavailable, ConfigError, Denied, NotFound, StartError
 from shared.files import write_atomically
 from shared.settings import Settings, load
 from shared.tasks.installed_agents import load_agents
@@ -136,9 +138,11 @@ def remove(name: str, delete_folder: bool, yes: bool, state_dir: Path | None, as
         if not yes:
             also = f", and {folder}" if delete_folder else ""
             click.confirm(f"Delete all messages of the office {name}{also}?", abort=True, err=True)
-        asyncio.run(_delete_streams(config, tenant))
+        asyncio.run(_delete_streams(tenant))
         (tenant.keys / PUBLIC_KEYS).unlink(missing_ok=True)
         asyncio.run(_await_denial(config, tenant))
+        # What the server did not know any more, since its keys were damaged
+        shutil.rmtree(_store(config) / f"{name}.{OFFICE_ACCOUNT}", ignore_errors=True)
         if delete_folder:
             shutil.rmtree(gone, ignore_errors=True)  # of one that was interrupted
             folder.rename(gone)
@@ -172,7 +176,7 @@ def _prepare(config: Settings, name: str, max_store: int) -> Settings:
     if known is None and folder.exists() and any(each.name[0] != "." for each in folder.iterdir()):
         raise ConfigError(f"{folder} is there already, and no office", "Choose another name, or move it away")
     limit = max_store or (known.nats_max_store if known else USUAL_STORE)
-    files = (place / "store" / "jetstream" / OFFICE_ACCOUNT).rglob("*")
+    files = (_store(config) / OFFICE_ACCOUNT).rglob("*")
     used = max(MIN_STORE, sum(each.stat().st_size for each in files if each.is_file()))
     left = (config.nats_max_store or store_limit(place)) - sum(
         each.nats_max_store for each in tenants.values()
@@ -197,17 +201,19 @@ def _prepare(config: Settings, name: str, max_store: int) -> Settings:
     return load({"MAILROOM_STATE_DIR": str(folder)})
 
 
+def _store(config: Settings) -> Path:
+    return config.state_dir / "nats" / "store" / "jetstream"
+
+
 async def _provision(config: Settings, tenant: Settings, agents: list[str]) -> bool:
     """Wait until the server knows the tenant, and make its streams; False if the office is closed."""
     deadline = time.monotonic() + LOAD_WAIT
     while is_held(config.state_dir):
         try:
             await provision_named(tenant, agents)
-            bus = await _connect(tenant, subjects.USER)
-            try:  # imports work after the second time that the server reads its configuration
+            async with _connected(tenant, subjects.USER) as bus:
+                # Imports work after the second time that the server reads its configuration
                 await bus.last(subjects.OFFICE, subjects.OFFICE_STATE)
-            finally:
-                await bus.close()
         except (BusError, StartError) as error:
             if time.monotonic() > deadline:
                 cure = f"See {config.logs / 'office.log'} and nats.log there, then repeat the command"
@@ -218,21 +224,21 @@ async def _provision(config: Settings, tenant: Settings, agents: list[str]) -> b
     return False
 
 
-async def _connect(tenant: Settings, name: str) -> Bus:
-    return await Bus.connect(name, tenant.nats_url, tenant.keys / f"{name}.nk", wait=1.0)
+@asynccontextmanager
+async def _connected(tenant: Settings, name: str = subjects.ADMIN) -> AsyncIterator[Bus]:
+    bus = await Bus.connect(name, tenant.nats_url, tenant.keys / f"{name}.nk", wait=1.0)
+    try:
+        yield bus
+    finally:
+        await bus.close()
 
 
 async def _row(config: Settings, tenant: Settings) -> OfficeRow:
     stored = None
     if find_instance(config) is not None:
-        try:
-            bus = await _connect(tenant, subjects.ADMIN)
-            try:
+        with suppress(BusError):
+            async with _connected(tenant) as bus:
                 stored = int((await ask(bus, "INFO"))["storage"])
-            finally:
-                await bus.close()
-        except BusError:
-            stored = None
     return OfficeRow(
         name=tenant.nats_tenant,
         open=is_held(tenant.state_dir),
@@ -243,28 +249,23 @@ async def _row(config: Settings, tenant: Settings) -> OfficeRow:
     )
 
 
-async def _delete_streams(config: Settings, tenant: Settings) -> None:
-    try:
-        bus = await _connect(tenant, subjects.ADMIN)
-    except Denied:  # its accounts are gone already
-        return
-    try:
-        for name in (await ask(bus, "STREAM.NAMES"))["streams"] or []:
-            await ask(bus, f"STREAM.DELETE.{name}")
-    finally:
-        await bus.close()
+async def _delete_streams(tenant: Settings) -> None:
+    with suppress(Denied):  # its accounts are gone already
+        async with _connected(tenant) as bus:
+            for name in (await ask(bus, "STREAM.NAMES"))["streams"] or []:
+                await ask(bus, f"STREAM.DELETE.{name}")
 
 
 async def _await_denial(config: Settings, tenant: Settings) -> None:
     """Return once the server does not know the tenant any more, or is stopped."""
     deadline = time.monotonic() + LOAD_WAIT
     while is_held(config.state_dir):
-        try:
-            await (await _connect(tenant, subjects.ADMIN)).close()
-        except Denied:
-            return
-        except BusError:
-            pass
+        with suppress(BusUnavailable):
+            try:
+                async with _connected(tenant):
+                    pass
+            except Denied:
+                return
         if time.monotonic() > deadline:
             raise StartError("The server still knows the office", "Repeat the command")
         await asyncio.sleep(0.2)
