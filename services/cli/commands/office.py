@@ -23,6 +23,7 @@ from services.cli.supervisor.provisioning import (
     MIN_STORE,
     OFFICES,
     PUBLIC_KEYS,
+    SLACK,
     provision_named,
     read_tenants,
     store_limit,
@@ -69,11 +70,11 @@ def office() -> None:
 @state_dir_option
 @json_option
 def add(name: str, max_store: float | None, state_dir: Path | None, as_json: bool) -> None:
-    """Add the office NAME, with a folder, keys, agents and memory of its own.
+    """Add the office NAME, with agents, keys and a log of its own.
 
-    It shares the server with this office, and nothing else: neither can read, write or ask anything of the
-    other. The same command again goes on after an interruption, and brings its keys, limit and streams up
-    to date.
+    It shares the server with this office, and nothing else.
+
+    The same command again goes on after an interruption, and updates keys, limit and streams.
     """
     config = load_settings(state_dir)
     log.configure("office", level="error")
@@ -177,14 +178,17 @@ def _prepare(config: Settings, name: str, max_store: int) -> Settings:
         raise ConfigError(f"{folder} is there already, and no office", "Choose another name, or move it away")
     limit = max_store or (known.nats_max_store if known else USUAL_STORE)
     files = (_store(config) / OFFICE_ACCOUNT).rglob("*")
-    used = max(MIN_STORE, sum(each.stat().st_size for each in files if each.is_file()))
-    left = (config.nats_max_store or store_limit(place)) - sum(
-        each.nats_max_store for each in tenants.values()
-    )
-    if limit > left - used:
+    half = (config.nats_max_store or store_limit(place)) // 2
+    if sum(each.stat().st_size for each in files if each.is_file()) > half:
         raise ConfigError(
-            f"The server may store {decimal(left - used)} more, not {decimal(limit)}",
-            "Name less with --max-store, or raise nats_max_store of this office and restart it",
+            f"The log here has more than {decimal(half)}, the half that would stay this office's",
+            "Raise nats_max_store and restart this office",
+        )
+    left = half - SLACK - sum(each.nats_max_store for each in tenants.values())
+    if limit > left:
+        raise ConfigError(
+            f"Other offices may store {decimal(max(0, left))} more, not {decimal(limit)}",
+            "Name less with --max-store, or raise nats_max_store, of which they share one half, and restart",
         )
     path = folder / "mailroom.toml"
     if known is None:

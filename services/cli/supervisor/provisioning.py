@@ -38,6 +38,7 @@ TEMPLATES = Path(__file__).resolve().parents[3] / "deploy" / "nats"
 PUBLIC_KEYS = "public.json"
 """The file beside the seeds with all public keys by name, for who provisions with the admin's seed alone."""
 MIN_STORE = 64 * 1024 * 1024  # The least bytes of storage that JetStream works with
+SLACK = 1024 * 1024  # Bytes that are not set aside: the server counts one more for an account without a limit
 OFFICES = "offices"  # The folder of the offices that are tenants of this one's server
 
 log = logger(__name__)
@@ -116,7 +117,7 @@ def _admissible(settings: Settings, limit: int, taken: set[str]) -> Iterator[Ten
     """The tenants that the server can take: it would refuse its whole configuration for a key that is none,
     or that another account has, and for more bytes than it may store.
     """
-    left = limit - MIN_STORE
+    left = limit // 2 - SLACK
     for each in read_tenants(settings):
         keys = _keys_of_tenant(each)
         left -= each.nats_max_store
