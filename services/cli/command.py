@@ -69,6 +69,7 @@ SECTIONS = {
         "audit": ("audit:audit", "Export the log, verify it, archive it, or prove a message."),
         "cluster": ("cluster:cluster", "Keep the log on three servers instead of one."),
         "hosts": ("hosts:hosts", "Show the hosts that run agents; invite one, revoke one."),
+        "office": ("office:office", "Add offices to the server of this one, list and remove them."),
         "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {

@@ -84,18 +84,21 @@ def open_request(data: bytes, invitation: Invitation) -> JoinRequest:
         signed = msgspec.json.decode(data, type=_Signed)
         request = msgspec.json.decode(signed.body, type=JoinRequest)
         keys = (request.key, *request.roles.values())
-        if not is_signed(signed.body, signed.signature, invitation.key) or not all(map(_is_key, keys)):
+        if not is_signed(signed.body, signed.signature, invitation.key) or not all(map(is_key, keys)):
             raise ValueError
     except ValueError:
         raise Refused("The request was not made with this token") from None
     return request
 
 
-def _is_key(text: str) -> bool:
+def is_key(text: str) -> bool:
     """Whether a text is the public key of a user: the server would refuse its whole configuration else."""
     import nkeys
 
-    raw = b32decode(text) if len(text) == 56 else b""
+    try:
+        raw = b32decode(text) if len(text) == 56 else b""
+    except ValueError:
+        return False
     return raw[:1] == bytes([nkeys.PREFIX_BYTE_USER]) and nkeys.crc16_checksum(raw[:-2]) == raw[-2:]
 
 
@@ -168,7 +171,7 @@ async def know(urls: str, hosts: Hosts) -> bool:
     for url in urls.split(","):
         client = BusClient()
         try:
-            await connect_once(client, url, hosts.probe.encode())
+            await connect_once(client, url, hosts.probe.encode(), error_cb=_ignore)
             known = True
         except (nats.errors.Error, OSError, TimeoutError) as error:
             if "authorization" in str(error).lower():
@@ -176,6 +179,10 @@ async def know(urls: str, hosts: Hosts) -> bool:
         finally:
             await client.close()
     return known
+
+
+async def _ignore(_: Exception) -> None:
+    """A key that is not known yet is nothing to report."""
 
 
 async def _ask_once(

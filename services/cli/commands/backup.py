@@ -19,6 +19,7 @@ from services.cli.output.console import open_console, print_result
 from services.cli.output.reports import not_written
 from services.cli.supervisor.backup import BackupWriter, Manifest, read_manifest
 from services.cli.supervisor.lock import InstanceLock
+from services.cli.supervisor.provisioning import read_tenants
 from services.cli.supervisor.restoring import finish_restore, occupied_by
 from services.cli.supervisor.restoring import restore as restore_office
 from shared import settings, subjects
@@ -102,6 +103,9 @@ def restore(file: Path, force: Path | None, as_json: bool) -> None:
     with _progress("Restoring") as tell, _lock(config, always=True) as lock:
         assert lock is not None
         finish_restore(config.state_dir)  # of one that was killed at its end
+        if tenants := read_tenants(config):
+            names = ", ".join(each.nats_tenant for each in tenants)
+            raise TooLate(f"The server here has the logs of {names} too", "Restore into another folder")
         if occupied := occupied_by(config.state_dir):
             own = config.state_dir.absolute()
             if force is None or force.absolute() != own:

@@ -15,6 +15,7 @@ from services.cli.supervisor.adopting import Move, manifest_of
 from services.cli.supervisor.cluster import CERTIFICATES, CLUSTER_CONFIG, folders, make_certificates
 from services.cli.supervisor.lock import InstanceLock
 from services.cli.supervisor.logs import LogLine, print_log_line
+from services.cli.supervisor.provisioning import read_tenants
 from services.cli.supervisor.servers_watch import ServersWatch
 from shared.errors import StartError
 from shared.settings import Settings
@@ -44,6 +45,8 @@ def adopt(state_dir: Path | None, as_json: bool) -> None:
         raise StartError(f"The office in {config.state_dir} is open", "Close it first: mailroom down")
     try:
         first = folders(config, 1)[0]
+        if read_tenants(config):
+            raise StartError("Other offices are on its server, which stays one", "See: mailroom office list")
         if (first / CLUSTER_CONFIG).exists() and not manifest_of(config).exists():
             raise StartError("The log lies on three servers already", "Start them: mailroom up --servers 3")
         if not manifest_of(config).exists() and not (first / "store").exists():

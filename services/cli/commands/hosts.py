@@ -109,6 +109,8 @@ def invite(name: str, roles: str, minutes: float, state_dir: Path | None, as_jso
     """
     config = load_settings(state_dir)
     require_office(config)
+    if config.nats_tenant:
+        raise ConfigError("No host can join an office on the server of another", "Run its agents here")
     office = find_instance(config)
     if office is not None:  # what counts is where its server listens now
         config = msgspec.structs.replace(config, nats_address=office.nats_address)

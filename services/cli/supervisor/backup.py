@@ -39,7 +39,7 @@ MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 """The last two members of a backup: what it holds, and the SHA-256 of every other one."""
 FIRST = ("gateway", "memory")
 """The folders that are saved before the streams: what the log does not have yet would be missing from it."""
-LEFT_OUT = ("cache", "environments", "logs", "memory", "memory-copies", "nats", "run")
+LEFT_OUT = ("cache", "environments", "logs", "memory", "memory-copies", "nats", "offices", "run")
 """What is rebuilt, or saved as streams."""
 REBUILT = ("index.db", "index.db-shm", "index.db-wal", "gateway.lock", "listening.json")
 """What of the gateway's folder is rebuilt at its start, besides the folders of further gateways."""

@@ -3,29 +3,34 @@
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from services.cli.supervisor.cluster import folders, format_encryption
 from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.access.credentials import TOKEN_FILE, keep_command_token
 from shared.bus import Bus
-from shared.bus.accounts import OFFICE_ACCOUNT, write_server_config
+from shared.bus.accounts import OFFICE_ACCOUNT, Tenant, write_server_config
 from shared.bus.connecting import ensure_keys
-from shared.bus.hosts import read_hosts
+from shared.bus.hosts import Hosts, make_seed, read_hosts
+from shared.bus.joining import is_key, know
 from shared.bus.provision import provision
 from shared.bus.stores import buckets_of
 from shared.errors import BusUnavailable, Denied, MailroomError, StartError
 from shared.files import write_atomically
+from shared.log import logger
 from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
 from shared.operations.erasure.retention import count_in_hand
 from shared.operations.recovery import deliver_lost_again
-from shared.settings import Settings
+from shared.settings import Settings, load
 from shared.text.display import count
 
 NAMED_WAIT = 3.0  # Seconds until the server that NATS_URL names must answer
@@ -33,6 +38,10 @@ TEMPLATES = Path(__file__).resolve().parents[3] / "deploy" / "nats"
 PUBLIC_KEYS = "public.json"
 """The file beside the seeds with all public keys by name, for who provisions with the admin's seed alone."""
 MIN_STORE = 64 * 1024 * 1024  # The least bytes of storage that JetStream works with
+SLACK = 1024 * 1024  # Bytes that are not set aside: the server counts one more for an account without a limit
+OFFICES = "offices"  # The folder of the offices that are tenants of this one's server
+
+log = logger(__name__)
 
 
 def write_config(
@@ -58,7 +67,7 @@ def write_config(
     try:
         write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode(), mode=0o600)
         folder.mkdir(parents=True, exist_ok=True)
-        limit = settings.nats_max_store or _store_limit(folder)
+        limit = settings.nats_max_store or store_limit(folder)
         changed = write_server_config(
             folder / "office.conf",
             settings,
@@ -67,6 +76,7 @@ def write_config(
             store=store or str(folder / "store"),
             max_store=limit,
             encryption=encryption,
+            tenants=list(_admissible(settings, limit, set(keys.values()))),
         )
         for template in TEMPLATES.glob("*.conf"):
             shutil.copyfile(template, folder / template.name)
@@ -90,7 +100,51 @@ def write_servers(settings: Settings, agents: Sequence[str]) -> bool:
     return any(changed)
 
 
-def _store_limit(folder: Path) -> int:
+def read_tenants(settings: Settings) -> list[Settings]:
+    """The settings of the offices on the server of this one; one that cannot be read is left out."""
+    found = []
+    for path in sorted((settings.state_dir / OFFICES).glob("*/mailroom.toml")):
+        try:
+            tenant = load({"MAILROOM_STATE_DIR": str(path.parent)})
+            if tenant.nats_tenant == path.parent.name:
+                found.append(tenant)
+        except MailroomError as error:
+            log.warning("an office on this server is left out", office=path.parent.name, reason=str(error))
+    return found
+
+
+def _admissible(settings: Settings, limit: int, taken: set[str]) -> Iterator[Tenant]:
+    """The tenants that the server can take: it would refuse its whole configuration for a key that is none,
+    or that another account has, and for more bytes than it may store.
+    """
+    left = limit // 2 - SLACK
+    for each in read_tenants(settings):
+        keys = _keys_of_tenant(each)
+        left -= each.nats_max_store
+        needed = {subjects.USER, subjects.ADMIN, subjects.ERASER}
+        whole = needed <= keys.keys() and all(map(is_key, keys.values())) and each.nats_max_store >= MIN_STORE
+        named = all(re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) for name in keys)
+        if whole and named and left >= 0 and len({*keys.values()} - taken) == len(keys):
+            taken.update(keys.values())
+            yield Tenant(name=each.nats_tenant, keys=keys, max_store=each.nats_max_store)
+        else:
+            left += each.nats_max_store
+            log.warning(
+                "an office on this server is left out", office=each.nats_tenant, reason="keys or size"
+            )
+
+
+def _keys_of_tenant(tenant: Settings) -> dict[str, str]:
+    """Its public keys; people's by their seeds, so that a key which is gone counts no longer at once."""
+    known = read_public_keys(tenant)
+    keys = {name: key for name, key in known.items() if not name.startswith(subjects.PERSON)}
+    with suppress(MailroomError):
+        if subjects.GATEWAY in keys:
+            keys |= ensure_keys(tenant.keys, list_people(tenant))
+    return keys
+
+
+def store_limit(folder: Path) -> int:
     """Half of the free space, so that the server rejects messages before the disk is full.
 
     It is computed once and kept: the store itself uses up free space.
@@ -153,8 +207,7 @@ def _public_keys(settings: Settings, agents: Sequence[str]) -> dict[str, str]:
 def read_public_keys(settings: Settings) -> dict[str, str]:
     """The public keys of all identities by name; none if the file is not there."""
     with contextlib.suppress(OSError, ValueError):
-        known: dict[str, str] = json.loads((settings.keys / PUBLIC_KEYS).read_bytes())
-        return known
+        return msgspec.json.decode((settings.keys / PUBLIC_KEYS).read_bytes(), type=dict[str, str])
     return {}
 
 
@@ -165,6 +218,11 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
             raise Denied("It accepts any client")
         return await provision_streams(settings, settings.nats_url, agents)
     except Denied:
+        if settings.nats_tenant:
+            raise StartError(
+                f"The server at {settings.nats_url} does not know the keys of {settings.nats_tenant}",
+                f"Repeat 'mailroom office add {settings.nats_tenant}' in the office whose server it is",
+            ) from None
         include = settings.state_dir / "nats" / "office.conf"
         raise StartError(
             f"The server at {settings.nats_url} does not know the office's keys",
@@ -233,6 +291,8 @@ async def carry_out_left(settings: Settings) -> int:
 async def _enforces_rights(settings: Settings) -> bool:
     """Whether the server has our accounts; a server without accounts lets every client do anything."""
     key = settings.keys / f"{subjects.ADMIN}.nk"
+    if settings.nats_tenant:  # nats-server 2.15.1 tells accounts of a reload nothing about themselves
+        return not await know(settings.nats_url, Hosts(probe=make_seed()))
     bus = await Bus.connect(subjects.ADMIN, settings.nats_url, key, wait=NAMED_WAIT)
     try:
         answer = json.loads(await bus.request("$SYS.REQ.USER.INFO"))

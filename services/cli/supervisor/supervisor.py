@@ -26,6 +26,8 @@ from services.cli.supervisor.programs import (
     server_program,
 )
 from services.cli.supervisor.provisioning import (
+    OFFICES,
+    PUBLIC_KEYS,
     carry_out_without_end,
     list_people,
     provision_named,
@@ -418,7 +420,7 @@ class SpecialistSupervisor:
         self._seen = seen
 
     async def _admit_people(self) -> None:
-        """Have the server know the people who got a key, and those no more whose key is gone."""
+        """Have the server know the people who got a key, and tenants, and those no more whose key is gone."""
         agents = await asyncio.to_thread(self.agent_names)
         if await asyncio.to_thread(write_servers, self._supervisor.config, agents):
             for _ in range(2):  # the first one adds an account, the second one connects its imports
@@ -485,11 +487,17 @@ class SpecialistSupervisor:
 
 
 def _modification_times(config: Settings) -> tuple[tuple[str, int], ...]:
-    """The profiles and their modification times, and people's keys; a difference means that one changed."""
+    """The profiles and their modification times, and people's keys; a difference means that one changed.
+
+    Files of the offices that are tenants of the server count too.
+    """
     found = [(name, 0) for name in list_people(config)]
-    for path in config.specialists.glob("*/profile.yaml"):
+    offices = config.state_dir / OFFICES
+    files = ("mailroom.toml", f"keys/{PUBLIC_KEYS}", f"keys/{subjects.PERSON}*.nk")
+    tenants = [path for file in files for path in offices.glob(f"*/{file}")]
+    for path in (*config.specialists.glob("*/profile.yaml"), *tenants):
         try:
-            found.append((path.parent.name, path.stat().st_mtime_ns))
+            found.append((str(path), path.stat().st_mtime_ns))
         except OSError:
             continue
     return tuple(sorted(found))
