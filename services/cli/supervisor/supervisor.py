@@ -487,10 +487,7 @@ class SpecialistSupervisor:
 
 
 def _modification_times(config: Settings) -> tuple[tuple[str, int], ...]:
-    """The profiles and their modification times, and people's keys; a difference means that one changed.
-
-    Files of the offices that are tenants of the server count too.
-    """
+    """The profiles, files of tenants and their modification times, and people's keys: whether one changed."""
     found = [(name, 0) for name in list_people(config)]
     offices = config.state_dir / OFFICES
     files = ("mailroom.toml", f"keys/{PUBLIC_KEYS}", f"keys/{subjects.PERSON}*.nk")
