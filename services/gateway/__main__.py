@@ -32,7 +32,7 @@ from services.gateway.security.limits import PatientProtocol
 from shared import log, settings, subjects
 from shared.access.credentials import write_address
 from shared.agent.process import RESTART_STATUS, ControlFollower
-from shared.bus import Bus
+from shared.bus import Bus, Stored
 from shared.bus.peers import Holder
 from shared.bus.records import read_presences
 from shared.contracts import Presence, generate_iso_timestamp
@@ -123,9 +123,16 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     server = _make_server(gateway)
     presence = _PresenceWriter(config, profile, bus, index)
 
+    sealers: list[Sealer] = []  # at most one: whoever has the duty anew has a new one
+
+    def hear(stored: Stored) -> None:
+        for each in sealers:
+            each.hear(stored)
+
+    index.listeners.append(hear)
+
     def work() -> list[Coroutine[Any, Any, None]]:
-        sealer = Sealer(bus, index.wait_for_change)
-        index.listeners[:] = [sealer.hear]
+        sealers[:] = [sealer := Sealer(bus, index.wait_for_change)]
         witnesses = Witnesses(config, sealer)
         return [Deliveries(gateway).run(), deliver_for_ever(gateway), sealer.run(), witnesses.run()]
 

@@ -190,7 +190,9 @@ async def test_a_stream_that_lost_its_end_and_grew_past_it_is_noticed(
         return done.stdout if done.returncode else ""
 
     told = await eventually(lambda: asyncio.to_thread(verify), 20)
-    assert f"OFFICE lost its messages 21 to {end}, found " in told
+    lost = re.search(r"OFFICE lost its messages 21 to (\d+), found ", told)
+    assert lost, told
+    assert 40 <= int(lost[1]) <= end  # what the gateway knew: the last one may be too new for it
 
 
 async def is_indexed(gateway: RunningGateway, text: str, count: int, *, fewer: bool = False) -> bool:

@@ -16,8 +16,6 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
-from shared.access.scopes import Scope
-from tests.support.access import Tokens
 from tests.support.forking import ROOT
 from tests.support.gateway import RunningGateway
 from tests.support.mcp_conforming import stub
@@ -54,7 +52,6 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
     office.members[subjects.GATEWAY] = msgspec.structs.replace(
         member, command=(sys.executable, "-m", "tests.support.mcp_fixtures")
     )
-    office.environment["TOKEN"] = Tokens(running.config).add("suite", Scope.SUBMIT)
     try:
         await running.open(subjects.CONDUCTOR, subjects.MEMORY_DAEMON)
         yield running

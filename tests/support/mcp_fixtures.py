@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import itertools
 import json
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -501,6 +500,8 @@ def build_server(gateway: Any, build: Any = product.build_server) -> Server[Any]
 
 if __name__ == "__main__":
     from services.gateway import __main__ as gateway_main
+    from shared import settings
+    from shared.access.credentials import keep_command_token, read_command_token
 
     def build_app(gateway: Any) -> Any:
         app = build_product(gateway)
@@ -512,7 +513,9 @@ if __name__ == "__main__":
 
         return add_token
 
-    token = os.environ["TOKEN"].encode()
+    config = settings.load()
+    keep_command_token(config)  # as a host of MCP it may submit, and no more
+    token = read_command_token(config).encode()
     build_product, gateway_main.build_app = gateway_main.build_app, build_app
     product.build_server = build_server  # type: ignore[assignment]
     gateway_main.main()
