@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import shlex
 import shutil
 import sys
@@ -82,6 +83,8 @@ def up(state_dir: Path | None, port: int | None, servers: str | None, detach: bo
         _print_started(instance, config=config, as_json=as_json)
     else:
         on_started = partial(_print_started, config=config, as_json=as_json)
+        # What ends while the office gives up its start may be reaped after the loop has ended.
+        logging.getLogger("asyncio").addFilter(lambda record: "that handles pid" not in str(record.msg))
         asyncio.run(run_until_stopped(config, lock, on_started, as_json=as_json))
 
 
