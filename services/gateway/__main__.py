@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from importlib.metadata import version
 from ipaddress import ip_address
 from itertools import count
@@ -122,20 +122,6 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     )
     server = _make_server(gateway)
     presence = _PresenceWriter(config, profile, bus, index)
-
-    sealers: list[Sealer] = []  # at most one: whoever has the duty anew has a new one
-
-    def hear(stored: Stored) -> None:
-        for each in sealers:
-            each.hear(stored)
-
-    index.listeners.append(hear)
-
-    def work() -> list[Coroutine[Any, Any, None]]:
-        sealers[:] = [sealer := Sealer(bus, index.wait_for_change)]
-        witnesses = Witnesses(config, sealer)
-        return [Deliveries(gateway).run(), deliver_for_ever(gateway), sealer.run(), witnesses.run()]
-
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
         write_address(place.folder, url)
@@ -146,7 +132,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         await presence.begin()  # last: who sees it may ask for what is served above
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(bucket.run()))
-        tasks.append(asyncio.create_task(duty.run(bucket.refresh, work)))
+        tasks.append(asyncio.create_task(duty.run(bucket.refresh, _make_work(gateway))))
         tasks.append(asyncio.create_task(presence.keep()))
         logger.info("ready", url=url, instance=bus.instance)
         yield
@@ -160,6 +146,23 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         await presence.remove()
         store.close()
         os.close(place.lock)
+
+
+def _make_work(gateway: Gateway) -> Callable[[], list[Coroutine[Any, Any, None]]]:
+    """Makes what one gateway does for all: tells people, calls hooks, and seals the log."""
+    index, sealers = gateway.index, list[Sealer]()  # at most one: whoever has the duty anew has a new one
+
+    def hear(stored: Stored) -> None:
+        for each in sealers:
+            each.hear(stored)
+
+    def work() -> list[Coroutine[Any, Any, None]]:
+        sealers[:] = [sealer := Sealer(gateway.bus, index.wait_for_change)]
+        witnesses = Witnesses(gateway.settings, sealer)
+        return [Deliveries(gateway).run(), deliver_for_ever(gateway), sealer.run(), witnesses.run()]
+
+    index.listeners.append(hear)
+    return work
 
 
 def _make_server(gateway: Gateway) -> "_Server":
