@@ -1,6 +1,7 @@
 """How much one person or address may ask for: requests, bytes, time, streams; refusals of more."""
 
 import asyncio
+import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import ClassVar
@@ -86,6 +87,8 @@ async def send_refusal(receive: Receive, send: Send, refused: Refused) -> None:
 BODY_LIMIT = 1 << 20  # Bytes of a request's body
 LARGE_BODIES = {"/api/v1/memory/write": subjects.MAX_PAYLOAD, "/api/v1/inputs": subjects.MAX_PAYLOAD}
 """The same for paths that take more: a node alone may have half of a message."""
+DISCARDED, DISCARD_TIMEOUT = 4, 2.0
+"""A body that is so many times too large at most is taken and thrown away for so many seconds."""
 STRANGER_BODY_LIMIT = 16 << 10
 """Bytes of the body of a request of nobody in particular: a code to sign in with is short."""
 BODY_TIMEOUT = 20.0  # Seconds until the body must be complete
@@ -167,6 +170,8 @@ async def read_body(receive: Receive, length: str, *, limit: int, timeout: float
         connection="close",
     )
     if length.isascii() and length.isdecimal() and int(length[:20]) > limit:
+        if int(length[:20]) <= DISCARDED * limit:
+            await _discard(receive, DISCARDED * limit)
         raise too_large
     parts: list[bytes] = []
     size, more = 0, True
@@ -186,6 +191,18 @@ async def read_body(receive: Receive, length: str, *, limit: int, timeout: float
             408, f"The request was not complete after {timeout:g} s", "Send it again", connection="close"
         ) from None
     return b"".join(parts)
+
+
+async def _discard(receive: Receive, most: int) -> None:
+    """Take the rest of a body: a client that still sends would not read why it is refused."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_TIMEOUT):
+            while size <= most:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class ClientGone(Exception):
