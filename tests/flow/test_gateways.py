@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -248,7 +249,12 @@ class TestSessions:
         shown["Idempotency-Key"] = "nightly-42"
         goals = set()
         async with httpx2.AsyncClient(timeout=20) as client:
+
+            async def is_known(url: str) -> bool:  # one of them was frozen before
+                return (await client.get(f"{url}/api/v1/session", headers=shown)).status_code == 200
+
             for url in gateways.urls() * 2:
+                await eventually(partial(is_known, url))
                 answer = await client.post(f"{url}/api/v1/goals", json={"text": "Look"}, headers=shown)
                 goals.add(answer.json()["goal_id"])
         assert len(goals) == 1
