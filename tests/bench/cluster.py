@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from shared import subjects
+from shared import log, subjects
 from shared.bus import Bus, Entry
 from shared.contracts import StateChanged, TaskStatus
 from shared.errors import BusError
@@ -28,6 +28,7 @@ from shared.trail.verification import verify_here, verify_replicas
 from tests.support.cluster import Cluster, Divisible, may_divide
 from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal
+from tests.support.sweeper import leave_nothing
 from tests.support.waiting import eventually
 
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
@@ -295,6 +296,8 @@ async def main() -> None:
     parser.add_argument("--times", type=int, default=1, help="how often each fault")
     parser.add_argument("--faults", default=",".join(FAULTS))
     asked = parser.parse_args()
+    log.configure("bench", level="warning")
+    leave_nothing()
     outcomes = []
     with TemporaryDirectory() as folder:
         async with opened(Path(folder)) as (office, cluster):

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from shared import subjects
+from shared import log, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus
 from tests.bench.ground import AGENTS, NOOP
@@ -29,6 +29,7 @@ from tests.support.cluster import Cluster
 from tests.support.hosts import AGENT, Hosts
 from tests.support.office import Office
 from tests.support.server import ROOT
+from tests.support.sweeper import leave_nothing
 
 PARTS = (CONDUCTOR := "conductor", "critic", NOOP, "memory", "gateway")
 SERVERS = "servers"
@@ -233,6 +234,8 @@ async def main() -> None:
     parser.add_argument("--goals", type=int, default=1_000)
     parser.add_argument("--many", type=int, default=10_000, help="goals on one host, and on three")
     asked = parser.parse_args()
+    log.configure("bench", level="warning")
+    leave_nothing()
     costs, stored = [], {}
     print("servers  agents  conductors  goals/s   ms/goal  messages  bytes", flush=True)
     for servers in (1, 3):
