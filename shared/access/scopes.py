@@ -177,6 +177,10 @@ class People:
     def add(self, name: str, user: User) -> None:
         """Write a person to the file, the first time with the one there was; raises ConfigError."""
         people, before = self.read(), self._read_text()
+        try:
+            _require_names([name])
+        except ValueError as error:
+            raise ConfigError(str(error), "Choose another name") from None
         if name in people:
             raise ConfigError(f"There is a person {name!r} already", f"Change {self.path} with an editor")
         new = {name: user} if before else {**people, name: user}

@@ -4,9 +4,7 @@ In an office of one host none of this happens.
 """
 
 import asyncio
-import functools
 import re
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -17,13 +15,15 @@ from shared.bus import Delivery
 from shared.bus.consumer import yield_slot
 from shared.bus.records import read_task
 from shared.contracts import TOKEN, Task, decode
-from shared.errors import Postponed, TakenOver
-from shared.sandbox.jail import search_path
+from shared.errors import ActionError, Postponed, TakenOver
+from shared.sandbox import run_command
 from shared.tasks.context import goal_of, workspace_name
 from shared.tasks.said import PATH, words_in
 
 ASK_EVERY = 0.5  # Seconds between two questions whether a process that has what is needed has a free slot
 MOST = 16  # How much of what a task names is asked for
+VERSIONS = {"go": "version", "cargo": "--version", "node": "--version"}
+"""The argument with which a program tells its version; others are not asked for one."""
 AWAY = 10.0  # Seconds for which a host is waited for that alone has what is needed: it may start again
 
 Offer = Callable[[Delivery, str], Awaitable[bool | None]]
@@ -35,6 +35,7 @@ class Placing:
     def __init__(self, context: AgentContext, offer: Offer) -> None:
         self._context, self._offer = context, offer
         self._bus = context.bus
+        self._versions: dict[tuple[str, int], str] = {}
 
     async def place(self, delivery: Delivery, task: Task) -> str:
         """Why nobody can do ``task``, empty if this process is to do it.
@@ -46,7 +47,7 @@ class Placing:
             return ""
         travelling, began = self._context.travelling, time.monotonic()
         lost = await travelling.kept_elsewhere(goal_of(task), {workspace_name(task), *task.starts_from})
-        needs = [*lost, *await asyncio.to_thread(self._list_missing, task)][:MOST]
+        needs = [*lost, *await self._list_missing(task)][:MOST]
         alone = [f"{name}, which is on the host {host} alone" for name, host in lost.items() if host]
         found = await self._hand_over(delivery, needs)
         if found is False and not alone:
@@ -89,17 +90,47 @@ class Placing:
         if is_workspace:
             there = self._context.settings.workspaces / goal / name
             return bool(TOKEN.fullmatch(goal) and TOKEN.fullmatch(name)) and there.is_dir()
-        return await asyncio.to_thread(has_tool, need)
+        return await self._has_tool(need)
 
-    def _list_missing(self, task: Task) -> list[str]:
+    async def _list_missing(self, task: Task) -> list[str]:
         """The paths that a task names and this host lacks, and the tool chains that the others need."""
-        state = str(self._context.settings.state_dir.resolve())
-        paths = [path for path in _paths(task) if "/inputs/" not in path and not path.startswith(state)]
-        tools = [need for path in _paths(task) if _exists(path) for need in list_tools(Path(path))]
-        return [
-            *(path for path in paths if not _exists(path)),
-            *(each for each in tools if not has_tool(each)),
-        ]
+        state = f"{self._context.settings.state_dir.resolve()}/"
+
+        def look() -> tuple[list[str], list[str]]:
+            paths = [path for path in _paths(task) if "/inputs/" not in path and not path.startswith(state)]
+            tools = [need for path in _paths(task) if _exists(path) for need in list_tools(Path(path))]
+            return [path for path in paths if not _exists(path)], tools
+
+        missing, tools = await asyncio.to_thread(look)
+        return [*missing, *[each for each in tools if not await self._has_tool(each)]]
+
+    async def _has_tool(self, need: str) -> bool:
+        """Whether a program is on this host, in the version that ``need`` asks for if it names one."""
+        from shared.projects.javascript import fits_engines
+        from shared.projects.toolchains import find_interpreters, find_program
+
+        program, wanted = re.split(r"(?=[^a-z]|$)", need, maxsplit=1)
+        if program == "python":
+            return any(each.fits(wanted) for each in await asyncio.to_thread(find_interpreters))
+        path = find_program(program)
+        if not path or not wanted or program not in VERSIONS:
+            return bool(path)
+        version = await self._ask_version(path, VERSIONS[program])
+        return not version or fits_engines(version, wanted)
+
+    async def _ask_version(self, path: str, argument: str) -> str:
+        """The version that a program tells, in the jail as any other; empty if it tells none."""
+        key, folder = (path, Path(path).stat().st_mtime_ns), self._context.settings.workspaces
+        if key not in self._versions:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                env = {"GOTOOLCHAIN": "local"}
+                told = await run_command([path, argument], cwd=folder, timeout=10.0, env=env)
+            except ActionError:
+                return ""
+            found = re.search(r"\d+\.\d+(?:\.\d+)?", told.output)
+            self._versions[key] = found[0] if found else ""
+        return self._versions[key]
 
 
 def _paths(task: Task) -> list[str]:
@@ -138,31 +169,3 @@ def list_tools(folder: Path) -> list[str]:
         known = (f"{program}{version}" if isinstance(version, str) else program.rstrip(">="),)
         tools += known if program else list_needs(kind, folder)
     return tools
-
-
-def has_tool(need: str) -> bool:
-    """Whether a program is on this host, in the version that ``need`` asks for if it names one."""
-    from shared.projects.javascript import fits_engines
-    from shared.projects.toolchains import find_interpreters, find_program
-
-    program, wanted = re.split(r"(?=[^a-z]|$)", need, maxsplit=1)
-    if program == "python":
-        return any(each.fits(wanted) for each in find_interpreters())
-    path = find_program(program)
-    if not path or not wanted:
-        return bool(path)
-    version = _ask_version(path, Path(path).stat().st_mtime_ns)
-    return not version or fits_engines(version, wanted)
-
-
-@functools.lru_cache(maxsize=64)
-def _ask_version(path: str, _: int) -> str:
-    """The version that a program tells; empty if it tells none."""
-    words = [path, "version" if Path(path).name == "go" else "--version"]
-    env = {"PATH": search_path(), "HOME": str(Path.home()), "GOTOOLCHAIN": "local"}
-    try:
-        told = subprocess.run(words, cwd="/", env=env, capture_output=True, timeout=10, check=False).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    found = re.search(r"\d+\.\d+(?:\.\d+)?", told.decode(errors="replace"))
-    return found[0] if found else ""

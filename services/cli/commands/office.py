@@ -103,12 +103,13 @@ def list_offices(state_dir: Path | None, as_json: bool) -> None:
     elif not rows:
         click.echo("No other office is on this server.\nmailroom office add NAME")
     else:
-        table = make_table("office", "state", "stored", "at most", "gateway", "folder")
+        table = make_table("office", "state", "stored", "limit", "gateway")
         for row in rows:
             stored = "?" if row.stored is None else decimal(row.stored)
             state, most = "open" if row.open else "closed", decimal(row.max_store)
-            table.add_row(row.name, state, stored, most, str(row.gateway_port), row.state_dir)
+            table.add_row(row.name, state, stored, most, str(row.gateway_port))
         open_console().print(table)
+        click.echo(f"Their folders are in {config.state_dir / OFFICES}.")
 
 
 @office.command()

@@ -9,7 +9,7 @@ from services.cli.commands.options import format_examples, json_option
 from services.cli.connection import require_office
 from services.cli.output.console import print_json, print_result
 from shared import settings, subjects
-from shared.access.scopes import ROLES, People, User
+from shared.access.scopes import ROLES, People, User, list_scopes
 from shared.bus.connecting import ensure_keys
 from shared.errors import NotFound
 
@@ -64,7 +64,8 @@ def add(name: str, role: Literal["viewer", "member", "approver", "admin"], email
     )
     click.echo(f"mailroom web --as {name}      # a link that signs {name} in, once")
     click.echo(
-        f"mailroom token add {name}s-laptop --person {name} --scope approve   # for commands and programs"
+        f"mailroom token add {name}s-laptop --person {name} --scope {list_scopes(ROLES[role])[-1]}"
+        "      # for commands and programs"
     )
     click.echo(f"mailroom people key {name}    # for a NATS client")
 

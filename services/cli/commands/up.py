@@ -30,6 +30,7 @@ from services.cli.supervisor.provisioning import (
     carry_out_without_end,
     deal_keys,
     provision_named,
+    read_tenants,
     write_config,
 )
 from services.cli.supervisor.restoring import finish_restore
@@ -104,6 +105,8 @@ def down(state_dir: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({"closed": bool(process), "pid": process, "state_dir": str(config.state_dir)}))
     elif process:
         click.echo(f"The office in {config.state_dir} is closed.")
+        if waiting := [each.nats_tenant for each in read_tenants(config) if is_held(each.state_dir)]:
+            click.echo(f"Offices on its server wait until it is open again: {', '.join(waiting)}.")
     else:
         click.echo(f"No office is running in {config.state_dir}.")
 
