@@ -21,6 +21,8 @@ import msgspec
 
 from shared import log, subjects
 from shared.bus import Bus, Entry
+from shared.bus.records import read_presences
+from shared.clock import parse_timestamp
 from shared.contracts import StateChanged, TaskStatus
 from shared.errors import BusError
 from shared.queries.replicas import read_replicas
@@ -173,6 +175,11 @@ async def set_clocks(office: Office, _: Cluster, __: int, meter: Meter) -> float
         more = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         office.start(name, **more)
         await office.ready(name)
+    now = time.time()
+    pids = {office.processes[name].pid for name in ("conductor", "slow")}
+    found = [each for each in await read_presences(office.user) if each.pid in pids]
+    shifts = {each.agent: parse_timestamp(each.started_at).timestamp() - now for each in found}
+    assert shifts["slow"] - shifts["conductor"] > 9 * 60, shifts
     return await meter.after(begun)
 
 
