@@ -150,7 +150,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
 
 def _make_work(gateway: Gateway) -> Callable[[], list[Coroutine[Any, Any, None]]]:
     """Makes what one gateway does for all: tells people, calls hooks, and seals the log."""
-    index, sealers = gateway.index, list[Sealer]()  # at most one: whoever has the duty anew has a new one
+    index, sealers = gateway.index, list[Sealer]()  # at most one: a new one each time the duty is taken
 
     def hear(stored: Stored) -> None:
         for each in sealers:

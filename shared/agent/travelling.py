@@ -43,7 +43,7 @@ from shared.tasks.context import (
     workspace_name,
 )
 
-MOST_OBJECTS = 16  # Of one workspace; then all of it is stored anew
+MOST_OBJECTS = 16  # Of one workspace; then all of it is stored again
 TRIES = 5  # How often the list of a goal's parcels is written if others write it too
 LOOK_EVERY = 1.0  # Seconds between two looks whether a host has joined
 SWEEP_EVERY = 3_600.0  # Seconds between two looks for what is left of goals that have ended
@@ -125,7 +125,7 @@ class Travelling:
             record = subjects.record(subjects.GATEWAY, subjects.PARCELS, key)
             known = await read_record(self._bus, record, ParcelsStored)
             if known is None or not known.value.parcels:
-                continue  # a folder of somebody's that is called so
+                continue  # a folder of the user's with that name
             place, parcel = inputs_path(self._settings) / key, known.value.parcels[0]
             async with hold_lock(inputs_path(self._settings) / f".{key}.lock"):
                 if _is_there(place, parcel):

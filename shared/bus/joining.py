@@ -1,8 +1,8 @@
 """Joining an office from another host: the token, what is asked with it, and the answer.
 
 The token holds the key of an identity that may ask for this alone. The host makes its own seeds and sends
-their public keys, signed by the token's; the answer is sealed for the key of the host. So whoever listens or
-interferes on the way, even without TLS, gets neither the rights nor the secrets.
+their public keys, signed by the token's; the answer is sealed for the key of the host. So eavesdroppers, even
+without TLS, get neither the rights nor the secrets.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def read_token(text: str) -> Token:
             raise ValueError
         token = msgspec.json.decode(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)), type=Token)
         public_key(token.seed.encode())
-    except Exception:  # of whichever library reads what somebody altered
+    except Exception:  # each library raises its own for altered input
         raise ConfigError("That is no token to join with", "Copy the whole of what was printed") from None
     return token
 
@@ -116,7 +116,7 @@ def write_answer(member: Membership | None = None, *, key: str = "", refused: st
 def open_answer(data: bytes, seed: bytes) -> Membership | None:
     """The membership in an answer for the host with this seed, if it has one.
 
-    Raises Refused with the office's sentence, or if somebody else sealed it.
+    Raises Refused with the office's sentence, or if another key sealed it.
     """
     import nkeys
     from nacl.exceptions import CryptoError

@@ -113,7 +113,7 @@ class Liveness:
     async def is_silent(self, instance: str, since: int, seconds: float) -> bool:
         """Whether a process has answered nothing for so long, asked again and again.
 
-        It counts from anew if another number is given for ``since``.
+        It starts again from zero if another number is given for ``since``.
         """
         begun = time.monotonic()
         try:

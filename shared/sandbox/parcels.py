@@ -1,7 +1,7 @@
 """Parcels: files of a folder in one file that travels, and how they come out of it on another machine.
 
 A parcel is one zlib stream: contents, each once, then the manifest and its length. It may leave out contents
-that an earlier parcel holds. Whoever unpacks it trusts none of it: names stay beneath the target, sizes are
+that an earlier parcel holds. The reader trusts none of it: names stay beneath the target, sizes are
 counted while they are inflated, and every content must have its digest.
 """
 

@@ -216,7 +216,7 @@ async def changing(
         await asyncio.shield(entering)
         async with journalled(context, note, repeatable=repeatable, confined=confined):
             yield workspace
-            # Before the effect counts as done: whoever goes on elsewhere has what it did.
+            # Before the effect counts as done: the process that goes on elsewhere has its effect.
             await context.travelling.store(context.current_task.claim)
     finally:
         await asyncio.wait({entering})  # if cancelled meanwhile, it would be held for good

@@ -90,7 +90,7 @@ async def read(ground: MemoryGround) -> float:
 
 
 async def lag(ground: MemoryGround) -> dict[str, float]:
-    """How long what was just written is waited for, whoever answers, in milliseconds."""
+    """How long until what was just written is found on any process, in milliseconds."""
     took = []
     for number in range(LAGS):
         await ground.memory.add(Node(id=f"lag{number}", title=f"Lag {number} of the copies"), insist=True)

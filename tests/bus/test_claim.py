@@ -338,7 +338,7 @@ async def test_a_plain_message_again_after_the_end_is_not_done_again(server: Ser
     [
         ("north", "2026-11-30T10:00:05.000Z", ("north", "2026-11-30T10:00:04.000Z"), True),
         ("north", "2026-11-30T10:00:05.000Z", ("north", "2026-11-30T10:00:05.001Z"), False),  # stored since
-        ("north", "2026-11-30T10:00:05.000Z", ("", ""), True),  # it begins anew
+        ("north", "2026-11-30T10:00:05.000Z", ("", ""), True),  # it begins again
         ("north", "2026-11-30T10:00:05.000Z", ("west", "2026-11-30T10:00:04.000Z"), False),  # another clock
         ("north", "2026-11-30T10:00:05.000Z", None, False),  # it is not known
         ("", "2026-11-30T10:00:05.000Z", ("north", "2026-11-30T10:00:04.000Z"), False),  # it reached further

@@ -172,7 +172,7 @@ async def test_what_is_told_one_agent_alone_no_reader_tells_another(read_office:
     async with client(read_office) as scout, client(read_office, "critic") as critic:
 
         async def found() -> bool:
-            """Whoever answers; a copy finds what files say by meaning once it has the vectors."""
+            """Any process may answer; a copy finds files by meaning once it has the vectors."""
             return all([await scout.search("treasure beneath the bench") for _ in range(12)])
 
         await eventually(found, 30)

@@ -84,7 +84,7 @@ def _digest(fd: int) -> str:
 
 
 async def find_source(bus: Bus, settings: Settings, folder: str) -> str:
-    """Where ``folder`` was sent from, on the machine of whoever sent it; itself if nobody did."""
+    """Where ``folder`` was sent from, on the machine of the person who sent it; itself if nobody did."""
     found = INPUT.search(folder)
     if found is None or not folder.startswith(str(inputs_path(settings))):
         return folder

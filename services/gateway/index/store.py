@@ -120,7 +120,7 @@ class Store:
         """With a ``reader`` it shows what that one of the people may see, and writes nothing."""
         self.path, self.reader = path.absolute(), reader
         self.made = 0
-        """How often it was made again: whoever reads it by a connection of its own needs another then."""
+        """How often it was rebuilt: a reader with a connection of its own has to open another one then."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = open_reading(self.path) if read_only or reader else open_database(path)

@@ -263,7 +263,7 @@ class Staging:
         self._set_edge(key, new)
 
     def _require_ends(self, key: EdgeTuple, entry: LoggedWrite) -> None:
-        """An edge tells whoever writes it that its ends are there."""
+        """An edge tells its writer that both of its ends exist."""
         for end in key[:2]:
             if end in self._nodes or not self._known.is_live(end):
                 require_found(self._node(end), writer_of(entry.write))
