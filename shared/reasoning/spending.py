@@ -203,23 +203,29 @@ charged_to: ContextVar[GoalBudget | None] = ContextVar("charged_to", default=Non
 """The budget of the goal or the person for whom requests are made that are of no task with a budget."""
 
 
+def _has_room(most: Amount, used: Amount, held: Amount, who: str, may: str, cure: str) -> bool:
+    """Whether something is left of ``most`` beside what is ``held``; raises BudgetSpent if it is all used."""
+    sums = (
+        (most.tokens, used.tokens, f"{used.tokens:,} tokens of the {most.tokens:,}"),
+        (most.cost, used.cost, f"${used.cost:.2f} of the ${most.cost:.2f}"),
+    )
+    for limit, amount, said in sums:
+        if limit and amount >= limit:
+            raise BudgetSpent(f"{who} has used {said} {may}", cure)
+    return _is_left(used, held, most.tokens, most.cost)
+
+
 async def goal_has_room(budget: GoalBudget, used: Amount, held: Amount) -> bool:
     """Whether something is left of the goal's budget beside what is ``held``.
 
     Raises BudgetSpent, which names the cure, if nothing is left of it.
     """
-    sums = (
-        (budget.tokens, used.tokens, f"{used.tokens:,} tokens of the {budget.tokens:,}"),
-        (budget.cost, used.cost, f"${used.cost:.2f} of the ${budget.cost:.2f}"),
+    cure = (
+        f"Go on with more: mailroom resume {budget.goal_id} --budget {format_budget(budget, 2)}; "
+        "MAILROOM_GOAL_TOKENS and MAILROOM_GOAL_COST are what goals have otherwise"
     )
-    for limit, amount, said in sums:
-        if limit and amount >= limit:
-            raise BudgetSpent(
-                f"The goal has used {said} it may use",
-                f"Go on with more: mailroom resume {budget.goal_id} --budget {format_budget(budget, 2)}; "
-                "MAILROOM_GOAL_TOKENS and MAILROOM_GOAL_COST are what goals have otherwise",
-            )
-    return _is_left(used, held, budget.tokens, budget.cost)
+    most = Amount(tokens=budget.tokens, cost=budget.cost)
+    return _has_room(most, used, held, "The goal", "it may use", cure)
 
 
 def name_day_of(person: str) -> str:
@@ -232,17 +238,9 @@ async def person_has_room(budget: GoalBudget, used: Amount, held: Amount) -> boo
 
     Raises BudgetSpent if nothing is left of it.
     """
-    sums = (
-        (budget.day_tokens, used.tokens, f"{used.tokens:,} tokens of the {budget.day_tokens:,}"),
-        (budget.day_cost, used.cost, f"${used.cost:.2f} of the ${budget.day_cost:.2f}"),
-    )
-    for limit, amount, said in sums:
-        if limit and amount >= limit:
-            raise BudgetSpent(
-                f"{budget.person} has used {said} that a person may use today (UTC)",
-                "Try again tomorrow, or have an admin raise it: mailroom limits set",
-            )
-    return _is_left(used, held, budget.day_tokens, budget.day_cost)
+    most = Amount(tokens=budget.day_tokens, cost=budget.day_cost)
+    cure = "Try again tomorrow, or have an admin raise it: mailroom limits set"
+    return _has_room(most, used, held, budget.person, "that a person may use today (UTC)", cure)
 
 
 async def read_used(bus: Bus, budget: GoalBudget) -> Amount:
